@@ -15,9 +15,8 @@ func identityOf(o *files.Object) identity {
 	return identity{group, o.Kind, o.Namespace, o.Name}
 }
 
-// splitAlternatives makes a set of each alternative file of a folder, such as an installer and a quick start:
-// files that define the same webhooks or resources, or the same namespace with content, are alternatives. The
-// largest one stays with the other files.
+// splitAlternatives makes a set of each file that defines the same webhooks or resources as a larger one, or
+// the same namespace with content, such as an installer and a quick start.
 func (s *set) splitAlternatives() []*set {
 	if len(s.directories) == 0 || len(s.files) < 2 {
 		return []*set{s}

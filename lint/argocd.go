@@ -18,7 +18,7 @@ import (
 	"github.com/termguard/termguard/lint/files"
 )
 
-// argoController removes the finalizers of Applications; Argo CD's manifests and chart name it so.
+// argoController, so named in Argo CD's manifests and chart, removes the finalizers of Applications.
 const argoController = "argocd-application-controller"
 
 // argoFinalizer, also with a suffix, makes Argo CD delete an Application's objects
@@ -28,8 +28,8 @@ const argoFinalizer = "resources-finalizer.argocd.argoproj.io"
 // noDeleteOption exempts an object from Argo CD's deletion (argo-cd.readthedocs.io, user-guide/sync-options).
 const noDeleteOption = "Delete=false"
 
-// selfManagedControllers finds the Applications that deploy the Argo CD that manages them, sets the status
-// that Argo CD writes, for policies to read, and returns the controllers, which then run.
+// selfManagedControllers returns the controllers of Applications that deploy their own Argo CD, and sets the
+// status that policies read.
 func (s *set) selfManagedControllers(subjects []*subject) (controllers []*unstructured.Unstructured) {
 	for _, sub := range subjects {
 		if !s.isSelfManagedApp(sub.Object, sub.object.Object) {
@@ -80,7 +80,7 @@ func (s *set) generatedApp(o *files.Object, value map[string]any) map[string]any
 	return nil
 }
 
-// generatorReplacers returns none for generators that combine others or query something.
+// generatorReplacers ignores generators that combine others or query something.
 func (s *set) generatorReplacers(o *files.Object, generator map[string]any) (replacers []*strings.Replacer) {
 	fill := func(params map[string]string) {
 		var forms []string
@@ -129,8 +129,8 @@ func isArgoFinalizer(finalizer string) bool {
 	return finalizer == argoFinalizer || strings.HasPrefix(finalizer, argoFinalizer+"/")
 }
 
-// isSelfManagedApp reports whether an Application has argoFinalizer and deploys the Argo CD of its own
-// namespace and cluster. Any ambiguity counts as no.
+// isSelfManagedApp reports whether an Application with argoFinalizer certainly deploys the Argo CD of its own
+// namespace and cluster.
 func (s *set) isSelfManagedApp(o *files.Object, value map[string]any) bool {
 	if value["kind"] != "Application" || !isGitOps(o) {
 		return false
@@ -160,8 +160,8 @@ func (s *set) isSelfManagedApp(o *files.Object, value map[string]any) bool {
 	})
 }
 
-// sourceInstallsArgo takes the folder in the object's repository, which is likely the same in another that
-// the Application may mean; not the root folder, which every repository has.
+// sourceInstallsArgo assumes the object's own repository; the root folder, which every repository has, does
+// not count.
 func (s *set) sourceInstallsArgo(o *files.Object, folder, namespace string) bool {
 	root := s.repositoryRoot(o)
 	if root == "" || filepath.Clean(folder) == "." || !filepath.IsLocal(filepath.FromSlash(folder)) {
@@ -191,10 +191,10 @@ func (s *set) repositoryRoot(o *files.Object) string {
 // maxDepth bounds the nesting of kustomizations.
 const maxDepth = 4
 
-// remoteArgo matches remote bases by name: argocd-autopilot's, or a folder of any repository.
+// remoteArgo matches argocd-autopilot's base, or a folder of Argo CD's name in any repository.
 var remoteArgo = regexp.MustCompile(`argocd-autopilot/+manifests\b|(^[^/?]+(/[^/?]+){2}/|//)([^?]*/)?argo-?cd/?(\?|$)`)
 
-// folderInstallsArgo also reports whether anything in the folder exempts an object from deletion.
+// folderInstallsArgo also looks for noDeleteOption.
 func folderInstallsArgo(root, folder, namespace string, depth int) (installs, exempts bool) {
 	if files.Inside(root, folder) != nil {
 		return false, false

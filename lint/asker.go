@@ -24,7 +24,7 @@ type evaluator struct {
 	hookText string // Helm hooks that run before the release is deleted, in lower case
 }
 
-// impliedNamespaces returns the namespaces that the set lacks, each at the first object in it.
+// impliedNamespaces returns the set's missing namespaces, each at its first object.
 func (a *evaluator) impliedNamespaces(subjects []*subject) (implied []*subject) {
 	for _, sub := range subjects {
 		name := sub.target.Namespace
@@ -52,9 +52,8 @@ func (a *evaluator) add(sub *subject, resource cluster.Resource) {
 	a.index[sub.id] = sub
 }
 
-// evaluate evaluates the objects as applied, as deleted later, and as deleted with the set. A GitOps object's
-// controllers are elsewhere: its deletion hangs only with them, in a set with both, or if it is an Application
-// that deploys its own.
+// evaluate omits deletions of GitOps objects, whose controllers are elsewhere, except in a set with both, and
+// of Applications that deploy their own.
 func (a *evaluator) evaluate(ctx context.Context, subjects []*subject) error {
 	var applied, deleted, together []*subject
 	for _, sub := range subjects {
@@ -144,8 +143,8 @@ func (a *evaluator) noteUnknown(owners cluster.Verdicts) {
 	}
 }
 
-// deletedByHook reports whether a Helm hook that names an object's kind, as kubectl delete or a role's rules
-// do, deletes it before the rest, its controller included.
+// deletedByHook reports whether a Helm hook names an object's kind, as in kubectl delete or a role's rules:
+// it is deleted before its controller.
 func (a *evaluator) deletedByHook(sub *subject) bool {
 	if a.hookText == "" {
 		for _, o := range a.set.deleteHooks {

@@ -18,8 +18,8 @@ import (
 
 const definitionKind = "CustomResourceDefinition"
 
-// reread calls visit with the kind, metadata and spec of objects in all files, from documents that match,
-// without the schemas. It skips unreadable ones, and the rest of a file after a panic: linting reports them.
+// reread visits the kind, metadata and spec of objects in all files. Linting reports unreadable documents and
+// panics.
 func (r *run) reread(ctx context.Context, matches func(text []byte) bool, kinds []string, visit func(*unstructured.Unstructured)) {
 	var buffer bytes.Buffer
 	for _, i := range r.sets {
@@ -45,8 +45,7 @@ func (r *run) reread(ctx context.Context, matches func(text []byte) bool, kinds 
 	}
 }
 
-// readWorkloads returns workloads whose pods budgets count, and their autoscalers, by namespace, reduced to
-// the number of pods.
+// readWorkloads returns workloads that budgets count, and their autoscalers, by namespace.
 func (r *run) readWorkloads(ctx context.Context) map[string][]*unstructured.Unstructured {
 	workloads := map[string][]*unstructured.Unstructured{}
 	kinds := []string{"Deployment", "StatefulSet", "HorizontalPodAutoscaler", "ScaledObject"}
@@ -96,8 +95,8 @@ func (r *run) runsWorkload(ctx context.Context, w catalog.Workload) bool {
 	return running
 }
 
-// ownerOf corrects an owner that a resource's or a finalizer's name suggests: none for a misspelt catalog
-// entry, else the project of its domain, if a file of the run runs that.
+// ownerOf returns no owner for a misspelt finalizer, and for an unknown one its domain's project, if a file
+// runs that.
 func (r *run) ownerOf(ctx context.Context, finalizer, resource, owner string) string {
 	domain, _, found := strings.Cut(finalizer, "/")
 	switch {

@@ -1,5 +1,5 @@
-// Package lint evaluates policies about manifests: what if this is deleted later, if its namespace is, if
-// kubectl delete -f runs on all of it, and if it is applied. It never opens a network connection.
+// Package lint evaluates policies about manifests, as if they were applied, or deleted alone, with their
+// namespace or all at once. It never opens a network connection.
 package lint
 
 import "github.com/termguard/termguard/policies"
@@ -55,8 +55,7 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// Mark ignores findings in File from line From to line To: the text after "# termguard:ignore", or the value
-// of the annotation termguard.dev/ignore.
+// Mark ignores findings in lines From to To. Text follows "# termguard:ignore", or is the annotation's.
 type Mark struct {
 	Place
 	Text     string
@@ -73,7 +72,7 @@ type Result struct {
 	Counts
 }
 
-// Counts count what was read.
+// Counts count the input.
 type Counts struct {
 	Files     int `json:"files"`
 	Documents int `json:"documents"`

@@ -9,10 +9,9 @@ import (
 
 var listIndex = regexp.MustCompile(`\[\d+\]$`)
 
-// SetFingerprints identifies findings across runs by the value of the field, such as a finalizer, but not by
-// its position or the message: they survive moved lines and a newer termguard, and a baseline with one
-// finalizer does not hide another in its place. rel makes a file name independent of the folder that the run
-// started in; equal findings are numbered.
+// SetFingerprints identifies findings by the field's value, not by place or message: they survive moved lines
+// and a newer termguard, and another finalizer in the same place is new. rel makes a file name independent of
+// the working directory.
 func SetFingerprints(findings []Finding, rel func(file string) string) {
 	seen := map[string]int{}
 	for i, f := range findings {

@@ -59,15 +59,15 @@ func readKustomization(d *files.Directory) (k kustomization, err error) {
 	return k, err
 }
 
-// isRemote reports whether a kustomization has remote references: lint and its renderer open no connection.
+// isRemote reports whether a kustomization has remote references, which nothing here fetches.
 func (k kustomization) isRemote() bool {
 	return len(k.HelmCharts)+len(k.HelmChartInflationGenerator) > 0 ||
 		slices.ContainsFunc(slices.Concat(k.Resources, k.Bases, k.Components, k.CRDs, k.Generators, k.Transformers, k.Validators, k.Configurations), isRemote) ||
 		slices.ContainsFunc(k.Patches, func(p patch) bool { return isRemote(p.Path) })
 }
 
-// isPlain reports whether a kustomization only includes others, whose files are applied unchanged. An
-// absolute path counts as more: kustomize rejects it with the reason.
+// isPlain reports whether a kustomization includes only unchanged files. An absolute path is rendered, for
+// kustomize's error.
 func (k kustomization) isPlain() bool {
 	for key := range k.Rest {
 		if !slices.Contains([]string{"metadata", "sortOptions", "buildMetadata"}, key) {
@@ -78,8 +78,7 @@ func (k kustomization) isPlain() bool {
 		!slices.ContainsFunc(slices.Concat(k.Resources, k.Bases), filepath.IsAbs)
 }
 
-// rootKustomizations returns the roots whose files are not applied unchanged, to be rendered, and one folder
-// of a circle: the renderer reports the error.
+// rootKustomizations returns the roots to render, and one folder of a circle, for the renderer's error.
 func (r *run) rootKustomizations() (roots []*files.Directory) {
 	parents := r.parents()
 	read := map[string]bool{}
@@ -154,7 +153,7 @@ func isRemote(name string) bool {
 			slices.Contains([]string{"github.com", "gitlab.com", "bitbucket.org"}, strings.TrimPrefix(host, "www.")))
 }
 
-// parts returns the folders that a kustomization includes, or includes files from if below it.
+// parts returns the included folders, and those below with an included file.
 func (k kustomization) parts() []string {
 	var folders []string
 	for _, name := range slices.Concat(k.Resources, k.Bases, k.Components) {
@@ -194,8 +193,7 @@ func (r *run) isInKustomization(file *files.File) bool {
 	return !known || k.files[base]
 }
 
-// isSuperseded reports whether a kustomization names only another file of the folder with the same object,
-// which is applied instead.
+// isSuperseded reports whether a kustomization names only another file of the folder with the same object.
 func (r *run) isSuperseded(o *files.Object) bool {
 	folder, base := filepath.Split(o.File.Path)
 	folder = filepath.Clean(folder)
@@ -237,8 +235,7 @@ func replacePlaceholder(value any, namespace string) {
 	}
 }
 
-// patchesWebhooks reports whether a patch changes which requests webhooks match, or their failure policy: the
-// webhooks in the files are not the applied ones.
+// patchesWebhooks reports whether a patch changes which requests webhooks match, or their failure policy.
 func (k kustomization) patchesWebhooks() bool {
 	texts := slices.Clone(k.PatchesStrategicMerge) // file names, or inline patches
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJSON6902) {
@@ -268,8 +265,8 @@ func (k kustomization) patchesWebhooks() bool {
 	return false
 }
 
-// joinKustomizations merges the parts of a kustomization into its set, as kubectl delete -k reads them, if no
-// other one includes them. Samples and unnamed files are not deployed with it, and remain a set.
+// joinKustomizations merges parts that only one kustomization includes into its set, as for kubectl delete
+// -k. Samples and unnamed files, which are not deployed with it, remain a set.
 func (r *run) joinKustomizations() {
 	parents := r.parents()
 	whole := func(folder string) string {

@@ -28,22 +28,22 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Options configure a run. The zero value finds nothing to lint.
+// Options configure a run.
 type Options struct {
 	// Paths are files, directories, and "-" for Stdin, relative to Dir; findings name them as given.
 	Paths []string
 	Stdin io.Reader
-	// Dir is the working directory. Defaults to the process's.
+	// Dir defaults to the working directory.
 	Dir string
 	// Exclude applies to searched directories, not to Paths themselves.
 	Exclude files.Exclude
-	// IncludeTests lints tests, too: fixtures, golden files, copies from a cluster. Paths are never left out.
+	// IncludeTests lints fixtures, golden files and copies from a cluster. Paths are never left out.
 	IncludeTests bool
 	// Only, if not nil, limits findings to deleted objects and places in these files; others are read for
 	// facts.
 	Only []string
-	// Render renders charts, also with the files Values, and kustomizations, if Renderer is found. Their
-	// parts are then not linted themselves.
+	// Render renders charts, also with the files Values, and kustomizations, instead of their parts, if
+	// Renderer is found.
 	Render bool
 	Values []string
 	// Snapshot is a file of "termguard snapshot".
@@ -54,29 +54,23 @@ type Options struct {
 	Policies func() (*policies.Set, error)
 	// Params are data.params, by policy id.
 	Params map[string]any
-	// Off are policies that are not evaluated.
-	Off map[string]bool
-	// Owners are as in cluster.Options.
+	Off    map[string]bool
 	Owners map[string]string
-	// Catalog of known finalizers. Defaults to the built-in one.
+	// Catalog defaults to the built-in one.
 	Catalog *catalog.Catalog
 
-	// noShortcuts is for tests, which compare the findings with and without it.
+	// noShortcuts is for tests, which compare the findings without it.
 	noShortcuts bool
 }
 
 // ErrNoInput means that there is nothing to lint.
 var ErrNoInput = errors.New("nothing to lint")
 
-// evaluationTimeout bounds the processor time of one evaluation: a linter can wait, and must not lose findings
-// on a busy machine.
+// evaluationTimeout bounds one evaluation in processor time, to lose no findings on a busy machine.
 const evaluationTimeout = 10 * time.Second
 
-// Run reads manifests and evaluates the policies. Unreadable input is a Problem; an error concerns the whole
-// run, such as ErrNoInput, or a missing path.
-//
-// If ctx ends, it returns at once with the cause and the findings so far; work in progress may run on
-// for a moment, and is discarded.
+// Run reads manifests and evaluates the policies. Unreadable input is a Problem; an error, such as
+// ErrNoInput, concerns the whole run. If ctx ends, it returns at once with the cause and the findings so far.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if len(o.Paths) == 0 {
 		return nil, fmt.Errorf("%w: name files, directories, or - for standard input", ErrNoInput)
@@ -233,8 +227,8 @@ func absolute(dir, path string) string {
 // maxInMemory bounds standard input, and all rendered text, in bytes.
 const maxInMemory = 256 << 20
 
-// findInputs finds the sets of files that are applied and deleted together: files given one by one, and the
-// files directly in a directory, as for kubectl delete -f DIR.
+// findInputs finds the sets that are applied and deleted together: files given one by one, and each
+// directory's own, as for kubectl delete -f DIR.
 func (r *run) findInputs(ctx context.Context) error {
 	arguments := &input{}
 	for _, path := range r.options.Paths {
@@ -290,8 +284,8 @@ func (r *run) findInputs(ctx context.Context) error {
 }
 
 // linkBoundary returns the folder that links below a path may not leave: its repository, else the working
-// directory, else the folder itself. A path that links out of its repository is an error: the repository's
-// author made that link.
+// directory, else itself. A path that links out of its repository is an error: the repository's author made
+// the link.
 func (r *run) linkBoundary(full string) (string, error) {
 	from := filepath.Dir(full)
 	if info, err := os.Lstat(full); err == nil && info.IsDir() { // no link
@@ -359,7 +353,6 @@ func CatchPanic(work func() error) (err error) {
 	return work()
 }
 
-// catchPanic turns a panic into a problem with the files.
 func (r *run) catchPanic(files []*files.File, work func() error) error {
 	err := CatchPanic(work)
 	if errors.Is(err, ErrPanic) {

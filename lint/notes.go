@@ -8,7 +8,7 @@ import (
 	"github.com/termguard/termguard/page"
 )
 
-// note is a kind of note, in the order of the result.
+// note is in the order of the result.
 type note int
 
 const (

@@ -9,8 +9,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// once reports each cause once: of the findings that share one, the first stays, which is the worst if they
-// are sorted so. others are those it stands for, by its index.
+// once keeps the first of the findings that share a cause. others are the rest, by its index.
 func once(findings []Finding, causesOf func(Finding) []any) (kept []Finding, others map[int][]Finding) {
 	at, others := map[any]int{}, map[int][]Finding{}
 	for _, f := range findings {
@@ -33,7 +32,7 @@ func once(findings []Finding, causesOf func(Finding) []any) (kept []Finding, oth
 	return kept, others
 }
 
-// byPlace reports a policy once for each place, preferably about the object there, then its namespace.
+// byPlace keeps a policy's finding at each place, preferably about the object there, then its namespace.
 func byPlace(findings []Finding) []Finding {
 	rank := func(f Finding) int {
 		switch {
@@ -83,8 +82,8 @@ func byPlace(findings []Finding) []Finding {
 // maxPlaces bounds the places beside a finding's own.
 const maxPlaces = 3
 
-// ByCause reports once what one other object causes, in a set or wherever the policy says so, and what copies
-// of one manifest have. It takes the worst first. Ignores and baselines apply before.
+// ByCause keeps the first finding for each cause in another object, per set or as the policy says, and for
+// copies of one manifest. Ignores and baselines apply before.
 func ByCause(findings []Finding) []Finding {
 	type cause struct {
 		policy          string

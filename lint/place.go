@@ -55,8 +55,7 @@ func (a *evaluator) addFinding(question Question, sub *subject, f policies.Findi
 	a.set.run.record(func() { a.set.run.findings = append(a.set.run.findings, placedFinding) })
 }
 
-// spansFiles reports whether other objects of a finding are in other files that only the folder combines: a
-// kustomization may name others.
+// spansFiles reports whether other objects of a finding are in files that no kustomization combines with it.
 func (a *evaluator) spansFiles(sub *subject, objects []policies.Object) bool {
 	return slices.ContainsFunc(objects, func(o policies.Object) bool {
 		other := a.index[o]

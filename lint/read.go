@@ -11,7 +11,7 @@ import (
 )
 
 // maxSet bounds the text of a set, in bytes, which takes up to fifty times as much parsed. A larger one is
-// refused: a part of it says nothing about the whole.
+// refused: a part says nothing about the whole.
 const maxSet = 32 << 20
 
 func (s *set) read(ctx context.Context) error {
@@ -29,7 +29,6 @@ func (s *set) read(ctx context.Context) error {
 	return nil
 }
 
-// name is that of the folder, else of the first file.
 func (s *set) name() string {
 	if len(s.directories) > 0 {
 		return s.directories[0].Name

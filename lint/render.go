@@ -29,7 +29,6 @@ const (
 	maxRendered     = 64 << 20 // bytes of one chart or kustomization
 )
 
-// findRenderer searches beside this program, then in PATH.
 func findRenderer() (string, error) {
 	if self, err := os.Executable(); err == nil {
 		if path, err := exec.LookPath(filepath.Join(filepath.Dir(self), Renderer)); err == nil {
@@ -81,8 +80,7 @@ type rendering struct {
 // requestsPerRenderer is per process: starting one takes as long as some five answers.
 const requestsPerRenderer = 8
 
-// renderAll renders builds, one per processor at a time, and calls done one at a time. A process that fails
-// or times out is replaced.
+// renderAll renders builds in parallel, and calls done one at a time. A failed process is replaced.
 func renderAll(ctx context.Context, program string, builds []*build, done func(*build, rendering, error)) {
 	next := make(chan *build)
 	var wait sync.WaitGroup
@@ -146,8 +144,8 @@ func startRenderer(ctx context.Context, program string) (*renderer, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, program, "serve")
-	// Templates must not see our environment. Most kustomizations need less than 20 MB: collection by the
-	// default GOGC would take a fifth of the rendering time.
+	// Templates must not see our environment. Most kustomizations need less than 20 MB: the default GOGC
+	// would take a fifth of the rendering time.
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GOGC=400"}
 	cmd.WaitDelay = time.Second
 	in, err := cmd.StdinPipe()
@@ -205,7 +203,6 @@ type build struct {
 	namespace string              // of objects without one, "" for kubectl's default
 }
 
-// location is a known file; name is the one in findings.
 type location struct{ name, path string }
 
 func (r *run) findBuilds() (builds []*build) {
@@ -231,7 +228,7 @@ func (r *run) findBuilds() (builds []*build) {
 	return builds
 }
 
-// render renders the builds. On failure it adds a note, and their files are read unrendered.
+// render adds a note for a failure; the files are then read unrendered.
 func (r *run) render(ctx context.Context) error {
 	builds := r.findBuilds()
 	if len(builds) == 0 {
@@ -276,7 +273,7 @@ func (r *run) render(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// topCharts returns the charts that are no subchart: a parent renders its own, by its conditions and values.
+// topCharts returns no subcharts: a parent renders its own, by its conditions and values.
 func (r *run) topCharts() (tops []*files.Directory) {
 	charts, hasTemplates := map[string]*files.Directory{}, map[string]bool{}
 	for _, d := range r.charts {
@@ -350,7 +347,7 @@ func (r *run) dropRenderedFiles() {
 
 var errNoOrigin = errors.New("its origin is unknown")
 
-// origin returns the place of a rendered object's field, or of the object, in its original file.
+// origin returns the place of a rendered object's field in its original file, or else of the object.
 func (b *build) origin(o *files.Object, field, value string) (Place, error) {
 	if o.Source() == "" || len(b.sources) == 0 {
 		return Place{}, errNoOrigin
@@ -402,8 +399,8 @@ func (b *build) findInline(field string) (Place, bool) {
 	return Place{}, false
 }
 
-// original returns the object that a rendered one was made from: of its kind, with the longest name within
-// its own, since kustomize adds prefixes and suffixes.
+// original returns the object of the same kind with the longest name within o's: kustomize adds prefixes and
+// suffixes.
 func (b *build) original(real string, o *files.Object) (*files.File, *files.Object) {
 	from, found := b.locations[real]
 	if !found {
@@ -422,8 +419,8 @@ func (b *build) original(real string, o *files.Object) (*files.File, *files.Obje
 	return f, best
 }
 
-// templatePlace returns the first line of the template if a comment names an existing one, else of the
-// rendered file: the exact line is unknown.
+// templatePlace returns the first line of the template, if that exists, else of the rendered file: the exact
+// line is unknown.
 func templatePlace(file *files.File, p files.Position, template string) Place {
 	at := Place{File: file.Name, Line: 1, Column: 1, Source: p.Text, Rendered: template}
 	if template == "" {

@@ -13,11 +13,11 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// input locates a set's files. All are found before the first is linted: it must be small.
+// input must be small: all are found before the first is linted.
 type input struct {
 	directories []*files.Directory // its own, and those of its parts
 	files       []*files.File      // given by the user, or rendered
-	// ignoresOnly is for files whose objects are in other sets, as they will be applied.
+	// ignoresOnly is for files whose objects are in other sets, rendered.
 	ignoresOnly bool
 }
 

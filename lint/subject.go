@@ -28,7 +28,7 @@ func isGitOps(o *files.Object) bool {
 	return group == "argoproj.io" && slices.Contains([]string{"Application", "ApplicationSet", "AppProject"}, o.Kind) || strings.HasSuffix(group, "toolkit.fluxcd.io")
 }
 
-// misspellingHint names the catalog's finalizer that an unknown one probably misspells, or returns "".
+// misspellingHint names the catalog's finalizer that an unknown one probably misspells, if any.
 func (s *set) misspellingHint(o *files.Object, finalizer string) string {
 	plural, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
 	return s.run.misspelling(finalizer, plural.GroupResource().String())
@@ -124,7 +124,7 @@ func (s *set) subject(o *files.Object) *subject {
 }
 
 // isLoosePatch reports whether an object is a patch that its kustomization does not name: a workload without
-// a selector, which no API server accepts, or webhooks without rules.
+// the required selector, or webhooks without rules.
 func (s *set) isLoosePatch(o *files.Object, u *unstructured.Unstructured) bool {
 	if s.run.isInKustomization(o.File) {
 		return false

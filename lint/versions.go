@@ -14,7 +14,7 @@ type removedVersion struct {
 	convert func(map[string]any)
 }
 
-// removedVersions are by apiVersion and kind, for kinds that policies concern. Releases are from each type's
+// removedVersions are by apiVersion and kind, for kinds that policies concern. Releases are each type's
 // APILifecycleRemoved.
 var removedVersions = map[string]removedVersion{
 	"apiregistration.k8s.io/v1beta1 APIService":                             {replacement: "apiregistration.k8s.io/v1", release: "1.22"},
@@ -73,7 +73,6 @@ func dropEmptySelector(value map[string]any) {
 	}
 }
 
-// setSelector defaults a workload's selector to its pods' labels.
 func setSelector(value map[string]any) {
 	spec, _ := value["spec"].(map[string]any)
 	if labels, found, _ := unstructured.NestedFieldNoCopy(value, "spec", "template", "metadata", "labels"); found && spec["selector"] == nil {
@@ -81,7 +80,6 @@ func setSelector(value map[string]any) {
 	}
 }
 
-// convertDefinition moves fields from their v1beta1 places, and sets the default scope.
 func convertDefinition(value map[string]any) {
 	spec, ok := value["spec"].(map[string]any)
 	if !ok {
@@ -99,8 +97,7 @@ func convertDefinition(value map[string]any) {
 	}
 }
 
-// oldestRelease is the oldest in use: without a known version, API versions removed by then cannot be
-// applied.
+// oldestRelease is the oldest in use, assumed for an unknown cluster.
 var oldestRelease = semver.MustParse("1.25.0")
 
 // removedIn returns "" if some cluster may serve the object's version.
