@@ -1,6 +1,5 @@
-// Command termguard-probe inspects its node at regular intervals and writes the report into a ConfigMap in
-// termguard's namespace. It is separate from termguard probe because it runs on every node and must be small
-// (docs/probe.md).
+// Command termguard-probe regularly writes a report about its node into a ConfigMap. It is separate from
+// termguard because it runs on every node and must be small (docs/probe.md).
 package main
 
 import (
@@ -105,8 +104,7 @@ func again(ctx context.Context, options probe.Options, p publisher, kubeconfig s
 	}, complain)
 }
 
-// repeat calls look once if every is 0, and otherwise until ctx is done. Failures of repeated calls go to
-// complain.
+// repeat calls look until ctx is done, or once if every is 0.
 func repeat(ctx context.Context, every time.Duration, look func() error, complain func(error)) error {
 	for {
 		err := look()

@@ -17,8 +17,7 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// condition is a type by the conventions of node-problem-detector: True is bad, and the reason explains the
-// status.
+// condition is a type by the conventions of node-problem-detector: True is bad.
 const condition = "PodsCannotGo"
 
 // newClient returns a client for core/v1 only: a clientset with all groups would be four times the size of
@@ -50,8 +49,7 @@ func (p *publisher) publish(ctx context.Context, r report.Report) error {
 	return err
 }
 
-// write writes a report into the ConfigMap of its node. Only the probes of that node write it, so the newest
-// report wins.
+// write overwrites the ConfigMap, which only the probes of that node write.
 func (p *publisher) write(ctx context.Context, r report.Report) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -77,8 +75,8 @@ func (p *publisher) write(ctx context.Context, r report.Report) error {
 	return nil
 }
 
-// mark updates the condition of the node and records an event when its status changes. Anyone who may read
-// nodes can read both, so messages contain no paths.
+// mark updates the node's condition, and records its changes as events. Messages contain no paths: anyone who
+// may read nodes can read both.
 func (p *publisher) mark(ctx context.Context, r report.Report) error {
 	now, message := metav1.NewTime(r.Time), r.Line()
 	c := map[string]any{"type": condition, "status": corev1.ConditionFalse, "reason": "PodsCanGo", "message": message, "lastHeartbeatTime": now}

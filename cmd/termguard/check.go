@@ -344,7 +344,6 @@ func (f *checkFlags) names(args []string) ([]answer.Name, error) {
 	return answer.ParseNames(args)
 }
 
-// question returns the question about the objects that names or flags mean.
 func (f *checkFlags) question(ctx context.Context, s session, names []answer.Name, args []string, stdin io.Reader) (q answer.Question, err error) {
 	namespace, err := f.target.namespaceOf(f.namespace)
 	if err != nil {

@@ -60,7 +60,6 @@ func (f *clusterFlags) addSnapshot(c *cobra.Command, others ...string) {
 	}
 }
 
-// sharedFlags are the flags of all commands that read a cluster.
 func sharedFlags(c *cobra.Command) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("shared", pflag.ContinueOnError)
 	new(clusterFlags).addWithTimeout(flags, 30*time.Second)
@@ -125,7 +124,6 @@ func (f *clusterFlags) loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides)
 }
 
-// namespaceOf returns the namespace of a flag, or of the context, or "default".
 func (f *clusterFlags) namespaceOf(flag string) (string, error) {
 	switch {
 	case flag != "":

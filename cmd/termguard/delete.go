@@ -209,7 +209,7 @@ func (s session) look(ctx context.Context, names []answer.Name, q answer.Questio
 	return v, nil
 }
 
-// prompt reports whether the person at the terminal types yes. The error is for an input that ends.
+// prompt returns an error if the input ends.
 func prompt(ctx context.Context, answers *os.File, out io.Writer, q deletion.Question) (yes bool, err error) {
 	flush(answers)
 	style := styleOf(out)

@@ -84,8 +84,7 @@ func (i *installed) read(ids []string) config.Config {
 	return read
 }
 
-// rules returns the policies and the configuration of the flags, or without --config of the webhook in the
-// cluster.
+// rules come from the flags, or without --config from the webhook in the cluster.
 func (f *checkFlags) rules(ctx context.Context, s *session) (*policies.Set, config.Config, []string, error) {
 	var here installed
 	if f.target.snapshot == "" && f.settings.config == "" {

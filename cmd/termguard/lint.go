@@ -74,7 +74,7 @@ could not be read, wrong usage, or an internal error.`,
 	return c
 }
 
-// run lints. The bound of memory is for the whole process, and is lifted afterwards.
+// run bounds the memory of the whole process, until it returns.
 func (f *lintFlags) run(c *cobra.Command, paths []string) error {
 	unbind := func() {}
 	defer func() { unbind() }()
@@ -93,7 +93,6 @@ func (f *lintFlags) run(c *cobra.Command, paths []string) error {
 	return err
 }
 
-// explainPolicy explains a policy, or one of lint's own findings.
 func (f *lintFlags) explainPolicy(out io.Writer) error {
 	set, err := f.policies.load()
 	if err != nil {

@@ -76,7 +76,7 @@ var reporters = map[string]func(answer.Answer, io.Writer) error{
 	"dot":  answer.Answer.DOT,
 }
 
-// styled writes a page in the style of a stream. A long one repeats its first line at the end.
+// styled repeats the first line of a long page at its end.
 func styled(p *page.Page, out io.Writer) error {
 	style := styleOf(out)
 	text, rows := p.In(style), 0

@@ -185,7 +185,6 @@ func (f *testFlags) try(ctx context.Context, folders []string, out io.Writer) er
 	return nil
 }
 
-// compare returns the difference from a golden file, if there is one, or writes it.
 func (f *testFlags) compare(golden *policytest.Golden, file string) string {
 	if f.update {
 		if err := os.WriteFile(file, []byte(golden.String()), 0o644); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// progress shows a person who waits for longer than a second that the program works.
+// progress shows after a second that the program works.
 type progress struct {
 	mu       sync.Mutex
 	out      io.Writer // nil without a terminal
@@ -28,7 +28,7 @@ const (
 	moment = 100 * time.Millisecond // shorter tasks are not worth a line
 )
 
-// newProgress shows a task, such as "reading the cluster", on a terminal until clear.
+// newProgress shows a task on a terminal until clear.
 func newProgress(stderr io.Writer, what string) *progress {
 	if !colored(stderr) { // without colours, lines must not change either
 		stderr = nil

@@ -40,7 +40,6 @@ func build() string {
 	return fmt.Sprintf("%s (%s, %s/%s)", versionOf(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// versionOf returns the version by the linker, or by go install.
 func versionOf() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return cmp.Or(version, info.Main.Version, "(devel)")
@@ -48,7 +47,6 @@ func versionOf() string {
 	return cmp.Or(version, "(devel)")
 }
 
-// commitOf returns the commit by the linker, or by go build.
 func commitOf() string {
 	info, ok := debug.ReadBuildInfo()
 	if commit != "" || !ok {
