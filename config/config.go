@@ -50,8 +50,7 @@ func (e *noPolicy) Error() string {
 	return fmt.Sprintf("%s: policy %q not found%s", e.where, e.id, e.hint)
 }
 
-// OnlyNoPolicy reports whether all errors are names of policies that are not loaded. Such a configuration can
-// still be used.
+// OnlyNoPolicy reports whether all errors are names of policies that are not loaded: the rest can be used.
 func OnlyNoPolicy(err error) bool {
 	return err != nil && allOf(err, func(err error) bool { _, is := err.(*noPolicy); return is })
 }
@@ -91,7 +90,7 @@ func Read(in io.Reader, policyIDs []string) (Config, error) {
 	return c, c.check(policyIDs)
 }
 
-// unmarshal decodes a single document. Unknown keys, keys that differ in case and duplicate keys are errors.
+// unmarshal rejects a second document, and unknown, duplicate or differently capitalized keys.
 func unmarshal(text []byte, into any) error {
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
