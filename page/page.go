@@ -84,7 +84,7 @@ func (p *Page) add(b block) {
 	p.blocks = append(p.blocks, b)
 }
 
-// Node is a line of a tree. Its Word has a tone.
+// Node is a line of a tree.
 type Node struct {
 	Word  string
 	Tone  Tone
@@ -214,7 +214,7 @@ type Style struct {
 // toASCII keeps the width.
 var toASCII = strings.NewReplacer("├─", "|-", "└─", "`-", "│", "|")
 
-// narrowest is the least width for wrapping: below it, nothing is readable.
+// narrowest is the least width for wrapping.
 const narrowest = 20
 
 // String returns the plain text.
@@ -273,7 +273,7 @@ func (b block) color(line string, first bool) string {
 	return line[:from] + paints[b.tone] + b.word + normal + line[to:]
 }
 
-// wrap breaks a line between words. A command stays whole, to be copied: the terminal wraps it.
+// wrap keeps a command whole, to be copied: the terminal wraps it.
 func (b block) wrap(width int) (lines []string) {
 	switch {
 	case b.command:
