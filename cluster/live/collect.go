@@ -22,11 +22,11 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// maxPagesElsewhere bounds the pages of a kind that are read for other namespaces.
+// maxPagesElsewhere bounds the pages of a kind read for other namespaces.
 const maxPagesElsewhere = 40
 
 const (
-	// askedAtOnce bounds concurrent requests by name, and askedWithin each.
+	// askedAtOnce bounds concurrent requests by name, askedWithin each.
 	askedAtOnce = 8
 	askedWithin = 10 * time.Second
 )
@@ -34,15 +34,13 @@ const (
 // ReasonLacks is the reason of a snapshot's answer that lacks the requested objects.
 const ReasonLacks metav1.StatusReason = "SnapshotLacks"
 
-// errPartial says that a list, as of a snapshot, is not continued and lacks objects.
 var errPartial = errors.New("the snapshot may lack some of them")
 
 var errTooMany = fmt.Errorf("there are more than %d: those in other namespaces are not read", maxPagesElsewhere*pageSize)
 
-// Collect reads a cluster once. Resources that matter only by metadata are read in one namespace; in all if
-// namespace is "", or if a workload in it, such as an operator, may work in others. A resource that is
-// forbidden in all is read in this one. Unreadable ones are unseen; an error means that discovery failed, or
-// that ctx ended: then it comes with the facts so far.
+// Collect reads a cluster once. Resources that matter only by metadata are read in one namespace, or in all if
+// it is "" or a workload in it may work in others; resources that are forbidden in all, in this one. An error
+// means that discovery failed, or that ctx ended: then it comes with the facts so far.
 func Collect(ctx context.Context, config *rest.Config, options cluster.Options, discovered *Discovered, namespace string, log *slog.Logger) (*cluster.World, error) {
 	world := cluster.NewWorld(options)
 	world.AskForObjects(namespace)
@@ -169,7 +167,7 @@ func Collect(ctx context.Context, config *rest.Config, options cluster.Options, 
 	return world, ctx.Err()
 }
 
-// readNeeded reads objects that a namespace needs from others, if it alone was read. They may need more.
+// readNeeded reads objects that a namespace needs from others. They may need more.
 func (c *Cluster) readNeeded(ctx context.Context, namespace string) {
 	for range cluster.ReadRounds {
 		wanted := c.world.Needs(namespace)

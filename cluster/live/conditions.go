@@ -20,14 +20,13 @@ import (
 )
 
 const (
-	// conditionsWithin bounds the time of all reads for one question.
+	// conditionsWithin bounds all reads for one question.
 	conditionsWithin = 10 * time.Second
 	// maxWarnings bounds the Events that are read: users may create thousands.
 	maxWarnings = 5000
 )
 
-// ReadConditions reads the status conditions of the objects that World.Conditioned returns, and warning Events
-// about them.
+// ReadConditions reads the status conditions of the objects of World.Conditioned, and warning Events.
 func ReadConditions(ctx context.Context, config *rest.Config, world *cluster.World, namespace string, log *slog.Logger) error {
 	objects := world.Conditioned(namespace)
 	if len(objects) == 0 {
@@ -64,7 +63,7 @@ func ReadConditions(ctx context.Context, config *rest.Config, world *cluster.Wor
 	return nil
 }
 
-// ReadWarnings reads the warning Events of a namespace, "" for all, for later conditions; none if unreadable.
+// ReadWarnings reads the warning Events of a namespace, "" for all; none if unreadable.
 func ReadWarnings(ctx context.Context, config *rest.Config, world *cluster.World, namespace string, log *slog.Logger) error {
 	return readWarnings(ctx, config, world, namespace, "", log)
 }
@@ -94,7 +93,7 @@ func readWarnings(ctx context.Context, config *rest.Config, world *cluster.World
 	return nil
 }
 
-// unhurried returns a copy of a configuration whose rate limit does not matter, unless it has none.
+// unhurried returns a configuration whose rate limit does not matter.
 func unhurried(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	if config.QPS >= 0 {

@@ -88,13 +88,13 @@ func (c *Cluster) serves(ctx context.Context) (wanted map[string]feed, lost map[
 	return wanted, lost, nil
 }
 
-// unknownResources represents all resources of a group that cannot be read.
+// unknownResources represents all resources of an unreadable group.
 func unknownResources(group string) cluster.Resource {
 	return cluster.Resource{GroupVersionResource: schema.GroupVersionResource{Group: group, Resource: "*"}, Namespaced: true}
 }
 
 // wantedResources selects all deletable and listable resources, in their groups' preferred versions or the
-// reducers'. older has the versions of the reducers' resources that are served only in others.
+// reducers'. older has the versions of resources that are not served in the reducers'.
 func wantedResources(lists []*metav1.APIResourceList, preferred map[string]string) (wanted map[string]feed, older map[string][]string) {
 	wanted, older = map[string]feed{}, map[string][]string{}
 	for _, list := range lists {

@@ -82,7 +82,7 @@ func (c *Cluster) setSynced(f *feed) {
 }
 
 // follow lists and watches a resource until that fails, and reduces objects as they arrive: a client-go
-// Reflector would hold all of them. healthy is called once the list is complete.
+// Reflector would hold all. healthy is called once the list is complete.
 func (c *Cluster) follow(ctx context.Context, f *feed, healthy func()) error {
 	if !f.verbs.Has("watch") {
 		return c.poll(ctx, f, healthy)
@@ -111,9 +111,8 @@ func (c *Cluster) follow(ctx context.Context, f *feed, healthy func()) error {
 	}
 }
 
-// watch begins to watch a listed resource. Before Kubernetes 1.31 the API server does not answer while a
-// failed conversion keeps it from filling its cache (apiserver v0.30, pkg/storage/cacher/ready.go): a read
-// past it shows that.
+// watch also reads past the API server's cache: before Kubernetes 1.31 it does not answer while a failed
+// conversion keeps that from filling (apiserver v0.30, pkg/storage/cacher/ready.go).
 func (c *Cluster) watch(ctx context.Context, cancel context.CancelCauseFunc, f *feed, version string) (watch.Interface, error) {
 	waits, answered := context.WithCancel(ctx)
 	defer answered()
@@ -170,7 +169,7 @@ func (f *feed) patience() time.Duration {
 	return firstSilence
 }
 
-// place waits until a resource may be listed. Resources that did not answer have places of their own.
+// place waits until a resource may be listed; ones that did not answer have places of their own.
 func (c *Cluster) place(ctx context.Context, f *feed) (leave func(), err error) {
 	c.mu.Lock()
 	group := c.groups[f.Group]
@@ -195,8 +194,8 @@ func (c *Cluster) place(ctx context.Context, f *feed) (leave func(), err error) 
 	return func() { long.Stop(); once() }, nil
 }
 
-// list reads all objects of a resource: as a stream of events if the API server offers that
-// (sendInitialEvents, KEP-3157), else page by page. cancel ends ctx, and with it the watch.
+// list reads all objects as a stream of events if the API server offers that (sendInitialEvents, KEP-3157),
+// else page by page. cancel ends ctx, and with it the watch.
 func (c *Cluster) list(ctx context.Context, cancel context.CancelCauseFunc, f *feed) (version string, w watch.Interface, err error) {
 	leave, err := c.place(ctx, f)
 	if err != nil {
@@ -246,8 +245,8 @@ func (c *Cluster) listedAll(f *feed) {
 	c.setSynced(f)
 }
 
-// followOther follows an unconvertible resource in another version, such as its storage version, until the
-// version that deletions request can be read again. It returns failed if no other can be read.
+// followOther follows an unconvertible resource in another version until the version that deletions request
+// can be read again. It returns failed if no other can be read.
 func (c *Cluster) followOther(ctx context.Context, f *feed, failed error) error {
 	right := f.lister
 	defer func() { f.lister, f.astray = right, false }()
@@ -338,7 +337,6 @@ func (c *Cluster) poll(ctx context.Context, f *feed, healthy func()) error {
 	return nil
 }
 
-// drain handles events until the watch ends or, with a listing, the initial events do.
 func (c *Cluster) drain(ctx context.Context, f *feed, w watch.Interface, version *string, under *listing) error {
 	for {
 		var event watch.Event

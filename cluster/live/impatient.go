@@ -8,8 +8,8 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// impatient fails at once if a list lacks a conversion: at the API server's 429, client-go would retry ten
-// times (rest/with_retry.go), for minutes.
+// impatient fails at once if a conversion fails: client-go would retry a 429 ten times (rest/with_retry.go),
+// for minutes.
 type impatient struct{ http.RoundTripper }
 
 // WrappedRoundTripper lets client-go cancel requests, which otherwise writes an error to stderr

@@ -11,7 +11,6 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// nodeLeases excludes the leases of kubelets.
 const nodeLeases = "metadata.namespace!=kube-node-lease"
 
 func readLeases(ctx context.Context, client typedcoordinationv1.LeasesGetter, world *cluster.World) error {

@@ -31,25 +31,23 @@ import (
 )
 
 const (
-	// discoveryInterval is the time between discoveries without a hint at a change; kube-aggregator itself
-	// checks every 60 s (kube-aggregator, pkg/apiserver/handler_discovery.go).
+	// discoveryInterval is without a hint at a change; kube-aggregator checks every 60 s (kube-aggregator,
+	// pkg/apiserver/handler_discovery.go).
 	discoveryInterval = 30 * time.Second
-	// discoveryPause is the shortest time between discoveries, discoveryLag the delay of one more after the
-	// last hint: the discovery document may follow a CustomResourceDefinition late.
+	// discoveryPause is the shortest interval, discoveryLag the delay of one more after the last hint: the
+	// discovery document may follow a CustomResourceDefinition late.
 	discoveryPause = 500 * time.Millisecond
 	discoveryLag   = 3 * time.Second
-	// dialPause is the time between checks for backends to dial.
-	dialPause    = time.Second
-	rewatchPause = 100 * time.Millisecond
+	dialPause      = time.Second
+	rewatchPause   = 100 * time.Millisecond
 	// pollInterval is for resources without the verb watch.
 	pollInterval = 60 * time.Second
-	// againInterval is the time between checks whether objects convert again.
+	// againInterval is between checks whether objects convert again.
 	againInterval = 5 * time.Second
 	// initialLists bounds concurrent lists, groupLists an API group's: one that hangs takes no more.
 	initialLists, groupLists = 10, 3
-	// firstSilence is how long a listing may go without an answer before the resource is unseen, laterSilence
-	// the same for later tries. The API server gives up after 60 s (apiserver, pkg/server/config.go,
-	// RequestTimeout).
+	// firstSilence bounds the wait for an answer to a listing, laterSilence in later tries: the API server gives
+	// up after 60 s (apiserver, pkg/server/config.go, RequestTimeout).
 	firstSilence, laterSilence = 10 * time.Second, 70 * time.Second
 	// longestListing bounds a listing with slow progress, longPlace how long it keeps others waiting.
 	longestListing, longPlace = 5 * time.Minute, 30 * time.Second
@@ -59,8 +57,8 @@ const (
 
 const events = "events"
 
-// eventSelector excludes, at the API server, Events of every pod that starts (pkg/kubelet/events/event.go),
-// and of controllers' normal work.
+// eventSelector excludes Events of every pod that starts (pkg/kubelet/events/event.go), and of controllers'
+// normal work.
 var eventSelector = func() string {
 	var not []fields.Selector
 	for _, reason := range []string{
@@ -78,16 +76,15 @@ var unwatched = sets.New("events.events.k8s.io", "leases.coordination.k8s.io")
 
 // Cluster keeps a World up to date with a cluster.
 type Cluster struct {
-	world     *cluster.World
-	options   cluster.Options
-	discovery discovery.DiscoveryInterfaceWithContext
-	metadata  metadata.Interface
-	dynamic   dynamic.Interface
-	leases    typedcoordinationv1.LeasesGetter
-	core      typedcorev1.CoreV1Interface
-	rest      map[schema.GroupVersion]rest.Interface
-	log       *slog.Logger
-	// discovered is an earlier discovery; nil for none.
+	world      *cluster.World
+	options    cluster.Options
+	discovery  discovery.DiscoveryInterfaceWithContext
+	metadata   metadata.Interface
+	dynamic    dynamic.Interface
+	leases     typedcoordinationv1.LeasesGetter
+	core       typedcorev1.CoreV1Interface
+	rest       map[schema.GroupVersion]rest.Interface
+	log        *slog.Logger
 	discovered *Discovered
 
 	lists *semaphore.Weighted // for running initial lists
@@ -115,12 +112,12 @@ type feed struct {
 	synced bool
 }
 
-// Over returns the configuration of clients that read from a transport, such as a snapshot.
+// Over returns a configuration that reads from a transport, such as a snapshot.
 func Over(transport http.RoundTripper) *rest.Config {
 	return &rest.Config{Host: "http://snapshot", Transport: transport, QPS: -1}
 }
 
-// New returns a Cluster that reads the cluster behind config into world once it is run.
+// New returns a Cluster that, once it is run, reads into world.
 func New(config *rest.Config, world *cluster.World, log *slog.Logger) (*Cluster, error) {
 	config = unhurried(config)
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return impatient{rt} })
@@ -250,7 +247,7 @@ func (c *Cluster) rediscover() {
 }
 
 // discover reads the served resources, as the namespace controller does before each pass
-// (pkg/controller/namespace/deletion), and starts and stops feeds.
+// (pkg/controller/namespace/deletion).
 func (c *Cluster) discover(ctx context.Context, running *sync.WaitGroup) error {
 	wanted, lost, err := c.serves(ctx)
 	if err != nil {

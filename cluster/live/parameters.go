@@ -16,14 +16,12 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// readInterval is the time between reads of policies' parameters.
+// readInterval is between reads of policies' parameters.
 const readInterval = 10 * time.Second
 
-// errUnread says that a lookup is still open.
 var errUnread = errors.New("not read")
 
-// readForPolicies performs the lookups of admission policies, and reports whether there are any. Failed ones
-// stay open.
+// readForPolicies performs lookups of policies, and reports whether there are any. Failed ones stay open.
 func (c *Cluster) readForPolicies(ctx context.Context) bool {
 	lookups := c.world.Lookups()
 	all, left := map[refusals.Lookup]refusals.Found{}, cluster.MaxRead

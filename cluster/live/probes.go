@@ -14,7 +14,7 @@ import (
 // maxReports bounds the reports of one read: Kubernetes supports 5,000 nodes.
 const maxReports = 5000
 
-// Reports of node probes are in termguard's own namespace, where no tenant writes. They are optional.
+// Reports of node probes are in termguard's own namespace, where no tenant writes.
 
 func (c *Cluster) readProbes(ctx context.Context) {
 	options := metav1.ListOptions{LabelSelector: report.Label, Limit: pageSize}
