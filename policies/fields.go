@@ -10,8 +10,8 @@ import (
 )
 
 // checkFields rejects reads of fields that no request and no facts have. OPA's type checker takes
-// additionalProperties for any, so that below a name, as in data.cluster.nodes[name].redy, every field would
-// exist: it runs again with a wildcard in each map, and with the keys that modules write.
+// additionalProperties for any, as in data.cluster.nodes[name].redy: it runs again with a wildcard in each
+// map, and with the keys that modules write.
 func (l *loader) checkFields() error {
 	modules := maps.Clone(l.modules)
 	maps.DeleteFunc(modules, func(file string, module *ast.Module) bool {

@@ -26,8 +26,7 @@ const (
 	maxText     = 4096 // characters of evidence, or of a remedy
 )
 
-// misformatted matches sprintf's output for wrong verbs or arguments: %!s(MISSING), %!d(string=x), %!(EXTRA
-// …), %!(NOVERB).
+// misformatted matches sprintf's output for wrong verbs or arguments, such as %!s(MISSING).
 var misformatted = regexp.MustCompile(`%!.?\(`)
 
 // ErrMalformed is for a member of a policy's sets that is no finding; others are unaffected.

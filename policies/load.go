@@ -58,11 +58,9 @@ func (s *Set) IDs() []string {
 	return ids
 }
 
-// Load compiles the policies in folders of file systems, which may import data.termguard.lib.NAME. It joins
-// errors, which name file and line.
-//
-// Only TestEmbedded checks built-in policies. Without others, only their METADATA is read, and an Engine
-// compiles them on use.
+// Load compiles policies in folders, which may import data.termguard.lib.NAME, and joins errors, which name
+// file and line. Without policies that are not built in, it reads only METADATA, and an Engine compiles on
+// use; TestEmbedded checks built-in policies.
 func Load(fsyses ...fs.FS) (*Set, error) {
 	if len(fsyses) == 1 && fsyses[0] == Embedded() {
 		return loadEmbedded()

@@ -25,7 +25,7 @@ func KernelNodeNeeds() string {
 }
 
 // kernelInit writes only the node's files. Addresses of NodeNetwork are local; others are behind its network
-// card. It then runs the jobs of RealNode.Run concurrently.
+// card.
 const kernelInit = `#!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount --make-rshared /

@@ -1,11 +1,10 @@
-// Package lab runs a real Kubernetes control plane on this machine, and nodes that run the kubelet's code
-// over a fake runtime. There is no scheduler: pods must name their node.
+// Package lab runs a real Kubernetes control plane on this machine, and nodes with the kubelet's code over a
+// fake runtime. There is no scheduler: pods must name their node.
 //
-// A lab's Service network is 127.N.0.0/16: a process on this machine can listen on a ClusterIP, so the API
+// A lab's Service network is 127.N.0.0/16, so that a process here can listen on a ClusterIP, and the API
 // server really calls webhooks and extension API servers, without kube-proxy.
 //
-// It needs Linux, with all of 127.0.0.0/8 on loopback, and a kernel that kills the children of a dead
-// process.
+// It needs Linux: all of 127.0.0.0/8 is loopback, and the kernel kills the children of a dead process.
 package lab
 
 import (

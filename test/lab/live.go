@@ -40,7 +40,7 @@ import (
 )
 
 // Controller removes a finalizer from terminating objects until ctx ends, after all of cleaning, with the
-// rights of a service account. If pods run under that, it works only while they do.
+// rights of a service account, and only while pods run under it, if any do.
 func (l *Lab) Controller(ctx context.Context, namespace, account, finalizer string, gvr schema.GroupVersionResource, cleaning ...Cleaning) error {
 	config, err := l.ServiceAccountConfig(ctx, namespace, account)
 	if err != nil {

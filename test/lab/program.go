@@ -238,7 +238,7 @@ func (l *Lab) render(ctx context.Context, c chart, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "chart.yaml"), []byte(namespace+r.Stdout), 0o600)
 }
 
-// Program is a published binary that runs for a Deployment on this machine, while a pod of that is ready.
+// Program is a published binary on this machine, which runs while a Deployment's pod is ready.
 type Program struct {
 	Namespace, Deployment string
 	lab                   *Lab

@@ -410,8 +410,8 @@ func (w world) targeted(o *unstructured.Unstructured) bool {
 	return slices.Contains(w.targets, called(o)) || o.GetNamespace() != "" && slices.Contains(w.targets, in)
 }
 
-// consented reports whether a change was allowed: of a target, an object deleted with one or Terminating
-// before, one that may be scaled up, or an instance of a target definition, whose finalizer may be removed.
+// consented reports whether a change was allowed: of a target, of an object deleted with one or Terminating
+// before, by scaling up, or of the finalizer of a target definition's instance.
 func (w world) consented(was *unstructured.Unstructured) bool {
 	now, there := w.after[was.GetUID()]
 	switch {
@@ -423,7 +423,7 @@ func (w world) consented(was *unstructured.Unstructured) bool {
 	return false
 }
 
-// elsewhere reports changes by the world's own controllers: termguard sent no request.
+// Termguard sent no request: the world's controllers did.
 func (w world) elsewhere(was *unstructured.Unstructured) bool {
 	return w.live && !slices.Contains(w.wrote, called(was))
 }

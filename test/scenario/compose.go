@@ -334,7 +334,7 @@ func (w *rendered) operator(ns, id string, v []int) {
 	w.targets = append(w.targets, fmt.Sprintf("things.%s it-0 -n %s", group, ns), "crd things."+group)
 }
 
-// The webhook allows everything, has no backend, or has a certificate that does not fit.
+// The certificate may not fit.
 func (w *rendered) webhook(ns, id string, v []int) {
 	up, sees, where, ignore := v[0] > 0, v[1], v[2], v[3] == 1
 	name := ns + "-" + id

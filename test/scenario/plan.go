@@ -281,7 +281,7 @@ func (g *Guarded) heed(ctx context.Context, s Scenario) error {
 	return nil
 }
 
-// askOfHung runs check and scan on the Terminating object, and returns errors of its blocker or answers.
+// Errors are of its blocker or answers.
 func (g *Guarded) askOfHung(ctx context.Context, s Scenario) (report Report, wrong []string, err error) {
 	if s.Remains != "" {
 		held, err := g.remains(ctx, s)

@@ -133,7 +133,7 @@ type Live struct {
 	Programs []Program `json:"programs,omitempty"`
 }
 
-// Program is published software that runs while a Deployment has a ready pod. Its manifests are applied, too.
+// Program is published software, with manifests, that runs while a Deployment has a ready pod.
 type Program struct {
 	Component  string `json:"component"`        // a folder of test/components
 	Binary     string `json:"binary,omitempty"` // defaults to the component's name
@@ -347,8 +347,7 @@ func parse(name, text string) (Scenario, error) {
 
 // gone reports whether the target is deleted. A namespace hangs once a second pass of its controller has
 // changed nothing. Definitions take turns within the API server, so they get the time of several passes;
-// others are deleted within moments. Play also checks that the named blocker still exists, and that the
-// target is deleted after it.
+// others are deleted within moments.
 func (g *Guarded) gone(ctx context.Context, s Scenario) (bool, error) {
 	limit := passes
 	if kind := s.target()[0]; s.Edit == nil && kind != "crd" {
@@ -792,7 +791,7 @@ func (g *Guarded) Create(ctx context.Context, objects string) error {
 	).Replace(objects))
 }
 
-// while returns a context for a Deployment's ready pod; ctx itself if none is named.
+// while returns ctx itself if no Deployment is named.
 func (g *Guarded) while(ctx context.Context, deployment string) (context.Context, error) {
 	if deployment == "" {
 		return ctx, nil

@@ -1,6 +1,5 @@
-// Command bench-lint compares time, processor time and memory of termguard lint with conftest, kube-score,
-// gator and, if installed, kube-linter, with similar rules, and with parsing alone. The commands take turns:
-// a busy machine affects all.
+// Command bench-lint compares time, processor time and memory of termguard lint with peers that have similar
+// rules, and with parsing alone, in turns: a busy machine affects all.
 package main
 
 import (

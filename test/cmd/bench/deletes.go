@@ -164,8 +164,7 @@ func (b *bench) reviews(ctx context.Context, rounds int) error {
 
 const warmUp = 20
 
-// deletes compares deletes as a client sees them, and termguard's processor time for reviews and watch
-// events.
+// Processor time includes watch events.
 func (b *bench) deletes(ctx context.Context, rounds int) error {
 	fmt.Printf("\nDelete as the client sees it, %d of each in turn; and the processor time of termguard for one of each side made and deleted, its watches included\n", rounds)
 	fmt.Fprintln(b.table, "\ttermguard: p50 ms\tp99 ms\tno-op: p50 ms\tp99 ms\tratio p50\tp99\tCPU µs\t")

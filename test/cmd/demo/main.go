@@ -252,7 +252,7 @@ func (d *demo) glance(ctx context.Context) error {
 	return nil
 }
 
-// delete waits only for deletions that should complete; curtain checks the others.
+// curtain checks deletions that should hang.
 func (d *demo) delete(ctx context.Context, title, target, expected string) error {
 	absent := strings.HasPrefix(title, "termguard") // killed or frozen
 	if !absent {
