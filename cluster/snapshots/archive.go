@@ -20,8 +20,8 @@ import (
 	"github.com/termguard/termguard/cluster/refusals"
 )
 
-// Archive is a cluster's objects, and other answers of its API server, behind the same API. The objects lie
-// in a temporary file; memory holds a row for each.
+// Archive answers as a cluster's API server did. The objects lie in a temporary file; memory holds a row for
+// each.
 type Archive struct {
 	file *os.File
 	size int64
@@ -54,7 +54,7 @@ type row struct {
 	whole     bool // more than its metadata
 }
 
-// Answer is an API server's answer.
+// Answer is an API server's.
 type Answer struct {
 	Type string          `json:"type,omitempty"`
 	Code int             `json:"code"`
@@ -88,7 +88,7 @@ func (a *Archive) Close() error {
 	return err
 }
 
-// Options returns options with the time of the archive, and its handshakes.
+// Options adds the time of the archive, and its handshakes.
 func (a *Archive) Options(options cluster.Options) cluster.Options {
 	if !a.now.IsZero() {
 		options.Now = func() time.Time { return a.now }
@@ -99,7 +99,7 @@ func (a *Archive) Options(options cluster.Options) cluster.Options {
 
 var errUntried = errors.New("not in the snapshot")
 
-// dial fails as the handshake with an address did when the snapshot was made.
+// dial fails as the cluster's handshake did.
 func (a *Archive) dial(_ context.Context, _, address string) (net.Conn, error) {
 	if why := a.distrusts[address]; why != "" {
 		return nil, refusals.Distrust(why)
@@ -107,7 +107,7 @@ func (a *Archive) dial(_ context.Context, _, address string) (net.Conn, error) {
 	return nil, errUntried
 }
 
-// scope identifies the objects that a list selects in a namespace, or at the path of a request.
+// scope identifies a list in a namespace, or at the path of a request.
 func scope(where, labelSelector, fieldSelector string) string {
 	return where + "\n" + labelSelector + "\n" + fieldSelector
 }

@@ -68,7 +68,7 @@ func (a *Archive) servedAs(gk schema.GroupKind) (gr schema.GroupResource, namesp
 	return gr, false, false
 }
 
-// resourceOf names a kind that nothing defines as Kubernetes would guess, and serves it.
+// resourceOf guesses the name of an undefined kind as Kubernetes would, and serves it.
 func (a *Archive) resourceOf(gk schema.GroupKind, k *kind) schema.GroupResource {
 	if gr, _, served := a.servedAs(gk); served {
 		return gr
@@ -82,7 +82,6 @@ func (a *Archive) resourceOf(gk schema.GroupKind, k *kind) schema.GroupResource 
 	return guess.GroupResource()
 }
 
-// discovery answers requests about no objects.
 func (a *Archive) discovery(path string) Answer {
 	words := strings.Split(strings.Trim(path, "/"), "/")
 	gv := schema.GroupVersion{Version: words[len(words)-1]}

@@ -15,7 +15,6 @@ import (
 
 var errHeavy = fmt.Errorf("one object has more than %d MiB", longestLine>>20)
 
-// readJSON reads the items of a list one by one.
 func readJSON(in io.Reader, next func() *document) error {
 	bounded := &limited{in, longestLine, errHeavy}
 	d := json.NewDecoder(bounded)
@@ -100,7 +99,7 @@ func jsonFields(d *json.Decoder, fields map[string]any, value func() (any, error
 	return err
 }
 
-// asText explains the errors of a dump that was cut, or has logs of pods.
+// asText explains the errors of a dump that was cut, or has logs.
 func asText(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errCut
@@ -112,7 +111,7 @@ func asText(err error) error {
 	return err
 }
 
-// readYAML reads the items of a list, as kubectl writes it, one by one.
+// readYAML reads the items of a list in kubectl's form one by one.
 func readYAML(in *bufio.Reader, next func() *document) error {
 	r := &yamlReader{next: next}
 	for {

@@ -15,9 +15,9 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// A fixture of a policy is a cluster with exactly its objects; a document of kind Cluster says the rest.
+// A policy's fixture is a cluster with exactly its objects; a document of kind Cluster says the rest.
 
-// own takes termguard's own documents; dumps of other tools are no fixtures.
+// own takes termguard's documents; dumps of other tools are no fixtures.
 func (d *dump) own(o *unstructured.Unstructured) error {
 	switch kind := o.GetKind(); {
 	case kind == "Facts":

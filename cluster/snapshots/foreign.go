@@ -23,11 +23,11 @@ import (
 	"github.com/termguard/termguard/cluster"
 )
 
-// Files of other tools do not say what they leave out. A list with a resourceVersion is an API server's, and
-// whole, of one namespace or of all; everything else may be a part.
+// Files of other tools may be parts; only a list with a resourceVersion is an API server's, and whole, of one
+// namespace or of all.
 
-// Folders of an API server's objects. Users of the cluster may have written an archive's other files: a
-// support bundle copies files of pods.
+// Folders of an API server's objects. Users of the cluster may have written other files: a support bundle
+// copies files of pods.
 const (
 	gatheredCluster, gatheredNamespaces = "cluster-scoped-resources", "namespaces" // openshift/oc, pkg/cli/admin/inspect
 	bundled, bundledInfo                = "cluster-resources", "cluster-info"      // replicatedhq/troubleshoot, pkg/constants
@@ -89,7 +89,7 @@ func (a *Archive) foreign(at string, walk func(d *dump, at string, visit func(na
 	return d.finish()
 }
 
-// folder visits regular files; links are not followed.
+// folder follows no links.
 func (d *dump) folder(at string, visit func(name string, in io.Reader) error) error {
 	return filepath.WalkDir(at, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -108,7 +108,7 @@ func (d *dump) folder(at string, visit func(name string, in io.Reader) error) er
 	})
 }
 
-// archive visits the regular files of a tar archive, or the only file.
+// archive visits a tar archive's files, or the only file.
 func (d *dump) archive(at string, visit func(name string, in io.Reader) error) error {
 	file, err := os.Open(at)
 	if err != nil {
@@ -145,7 +145,6 @@ func (d *dump) archive(at string, visit func(name string, in io.Reader) error) e
 	}
 }
 
-// wants reports whether a file may hold an API server's objects.
 func (d *dump) wants(name string) bool {
 	if !slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(name)) {
 		return false
@@ -175,7 +174,6 @@ func (d *dump) read(name string, in io.Reader) error {
 	}
 }
 
-// document takes a document's objects, if it is a list, and its other fields.
 type document struct {
 	*dump
 	file    string
@@ -183,7 +181,6 @@ type document struct {
 	waiting []map[string]any // items without kind, until the list's is known
 }
 
-// mostWaiting bounds the waiting items.
 const mostWaiting = 50_000
 
 func (d *document) item(object map[string]any) error {
@@ -267,7 +264,7 @@ func (d *document) add(o *unstructured.Unstructured, depth int) error {
 	return d.Archive.add(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, o, !secret) // renamed in finish
 }
 
-// date makes the archive as new as an object.
+// date makes the archive no older than an object.
 func (d *dump) date(o *unstructured.Unstructured) {
 	metadata, _ := o.Object["metadata"].(map[string]any)
 	spec, _ := o.Object["spec"].(map[string]any)

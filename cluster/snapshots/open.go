@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// longestLine bounds one object, in bytes: etcd takes 1.5 MiB of one (etcd, server/embed/config.go,
-	// DefaultMaxRequestBytes), and discovery of 1,000 definitions is smaller than this.
+	// longestLine bounds one object, in bytes: etcd takes 1.5 MiB (etcd, server/embed/config.go,
+	// DefaultMaxRequestBytes), and discovery of 1,000 definitions is smaller.
 	longestLine = 64 << 20
 	// most bounds a decompressed snapshot, in bytes.
 	most = 16 << 30
@@ -73,7 +73,7 @@ func (a *Archive) load(path string) error {
 	return a.lines(in)
 }
 
-// unpacked returns a reader of a file, gzip or not, up to a limit.
+// unpacked reads a file, gzip or not, up to a limit.
 func unpacked(file io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(file, 64<<10)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -166,7 +166,6 @@ func cutOff(err error) error {
 	return nil
 }
 
-// readLine reads a line up to longestLine, without its end.
 func readLine(in *bufio.Reader) (text []byte, err error) {
 	for {
 		part, err := in.ReadSlice('\n')

@@ -29,11 +29,11 @@ type line struct {
 	// Now is the time of a Snapshot, the first line.
 	Now      *time.Time `json:"now,omitempty"`
 	Redacted bool       `json:"redacted,omitempty"`
-	// Path is the path of a request. Answer is an answer without objects; the objects of a List follow it.
+	// Path is of a request; the objects of a List follow it.
 	Path          string `json:"path,omitempty"`
 	LabelSelector string `json:"labelSelector,omitempty"`
 	FieldSelector string `json:"fieldSelector,omitempty"`
-	// MetadataOnly says that a List has only metadata, and Last that it is the last page.
+	// MetadataOnly says that a List has only metadata, Last that it is the last page.
 	MetadataOnly bool `json:"metadataOnly,omitempty"`
 	Last         bool `json:"last,omitempty"`
 	*Answer
@@ -69,7 +69,7 @@ func NewRecorder(out io.Writer, now time.Time, redact bool) *Recorder {
 	return r
 }
 
-// Wrap returns a transport, as rest.Config.Wrap takes it, that also records the answers, in JSON.
+// Wrap returns a transport, for rest.Config.Wrap, that also records the answers, in JSON.
 func (r *Recorder) Wrap(rt http.RoundTripper) http.RoundTripper { return recording{r, rt} }
 
 // Distrust records why the certificate behind an address is not trusted.
@@ -140,7 +140,6 @@ func (r *Recorder) redacted() error {
 	}
 }
 
-// lineOf returns a line, unless it is an object of the cluster.
 func lineOf(text []byte) (l line, is bool, err error) {
 	if !bytes.HasPrefix(text, []byte(`{"apiVersion":"`+apiVersion+`"`)) {
 		return l, false, nil

@@ -56,7 +56,7 @@ var (
 	// codeFields hold CEL: its strings are replaced.
 	codeFields = []string{"expression", "messageExpression"}
 
-	// word matches one word or a UUID, quoted a CEL string, amount a number or a quantity.
+	// word also matches a UUID, quoted a CEL string, amount a quantity.
 	word    = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[A-Za-z0-9]+`)
 	quoted  = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 	address = regexp.MustCompile(`[0-9]+(\.[0-9]+){3}`)
@@ -136,7 +136,7 @@ func (r *redactor) label(name string) string {
 	return r.name(name)
 }
 
-// sentence replaces the words of names, and what no sentence has, in a message.
+// sentence replaces words of names, or with digits, in a message.
 func (r *redactor) sentence(text string) string {
 	text = address.ReplaceAllStringFunc(text, r.name)
 	return word.ReplaceAllStringFunc(text, func(w string) string {
@@ -292,7 +292,7 @@ func (r *redactor) mapped(key string, of map[string]any) map[string]any {
 
 func compare(a, b any) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) }
 
-// status replaces the names in an error's message, and leaves out its details.
+// status replaces names in an error's message, and leaves out its details.
 func (r *redactor) status(body []byte) []byte {
 	var status metav1.Status
 	if json.Unmarshal(body, &status) != nil {

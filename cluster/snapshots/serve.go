@@ -28,7 +28,6 @@ type place struct {
 	namespace, name string
 }
 
-// placeOf returns the place of a path, false for other requests.
 func placeOf(path string) (p place, is bool) {
 	words := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -55,7 +54,6 @@ func rootOf(gv schema.GroupVersion) string {
 	return "/apis/" + gv.String()
 }
 
-// path is the inverse of placeOf.
 func (p place) path() string {
 	path := rootOf(p.GroupVersion())
 	if p.namespace != "" {
@@ -124,7 +122,7 @@ func failed(code int, reason metav1.StatusReason, message string) Answer {
 	return Answer{Code: code, Body: text}
 }
 
-// lacks answers that the archive does not show something, or as the API server refused to list it.
+// lacks answers that the archive lacks something, or as the API server refused to list it.
 func (a *Archive) lacks(p place) Answer {
 	for _, namespace := range []string{p.namespace, ""} {
 		of := place{p.GroupVersionResource, namespace, ""}

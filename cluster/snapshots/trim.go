@@ -12,17 +12,15 @@ import (
 )
 
 const (
-	// longestWord bounds a string of a spec that is kept: names are no longer (RFC 1123).
+	// longestWord bounds a kept string of a spec: names are no longer (RFC 1123).
 	longestWord = 253
-	// maxDeep bounds the depth of kept fields.
-	maxDeep = 64
+	maxDeep     = 64
 )
 
 // confidential are parts of names of fields and variables whose values are left out.
 var confidential = []string{"password", "passwd", "passphrase", "token", "credential", "apikey", "api_key", "accesskey", "access_key", "privatekey", "private_key", "secretkey", "secret_key", "clientsecret", "client_secret", "connectionstring", "dsn"}
 
-// trim leaves out what no policy reads and may be confidential: all of Secrets except metadata and type, and
-// such values of others.
+// trim leaves out values that may be confidential, and all of Secrets except metadata and type.
 func trim(o *unstructured.Unstructured, resource schema.GroupResource) {
 	metadata, _ := o.Object["metadata"].(map[string]any)
 	if annotations, _ := metadata["annotations"].(map[string]any); annotations != nil {
