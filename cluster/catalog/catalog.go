@@ -125,7 +125,7 @@ func (s *Set) check(what string) error {
 	return cmp.Or(require(s.Image != "", "%s: an image is needed", what), version(s.Since), version(s.Before))
 }
 
-// Workload describes an owner's workload. Empty fields match anything.
+// Workload is an owner's. Empty fields match anything.
 type Workload struct {
 	Kind      string `json:"kind,omitempty"`      // Deployment, StatefulSet, DaemonSet or Pod
 	Namespace string `json:"namespace,omitempty"` // the usual one: it counts for generic names only

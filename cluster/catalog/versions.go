@@ -16,7 +16,7 @@ import (
 //go:embed versions.yaml
 var shippedVersions []byte
 
-// Bug is a bug in a range of versions of a component.
+// Bug affects a range of versions of a component.
 type Bug struct {
 	ID        string `json:"id"`
 	Component string `json:"component"` // kubernetes (the control plane), kubelet, docker or containerd

@@ -18,8 +18,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Of returns the refusals of a request, by webhooks, admission policies and the API server; "may" if they depend
-// on unknown parts of the object or an unknown user.
+// Of returns the refusals of a request; "may" if they depend on unknown parts of the object or an unknown user.
 func (p *Part) Of(request *question.Request) []any {
 	if request.Operation != admissionv1.Delete && request.Operation != admissionv1.Update {
 		return nil

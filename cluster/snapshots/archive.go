@@ -125,7 +125,7 @@ func (a *Archive) key(namespace, name string) uint64 {
 	return maphash.Comparable(a.seed, [2]string{namespace, name})
 }
 
-// add adds an object. Of several with one name the newest counts, and of several of one version the whole.
+// add keeps the newest object of a name, and of one version the whole.
 func (a *Archive) add(gr schema.GroupResource, object *unstructured.Unstructured, whole bool) error {
 	text, err := object.MarshalJSON()
 	if err != nil {

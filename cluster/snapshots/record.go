@@ -22,7 +22,6 @@ import (
 // apiVersion is the version of all lines except objects of the cluster.
 const apiVersion = "termguard.dev/v2"
 
-// line is any line but an object of the cluster.
 type line struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
