@@ -1,5 +1,4 @@
-// Package answer says whether a deletion will finish: it evaluates the policies as the webhook does, and
-// writes JSON, YAML or text.
+// Package answer says whether a deletion will finish: it evaluates the policies as the webhook does.
 package answer
 
 import (
@@ -157,7 +156,7 @@ func (r *Item) since(s Subject, now time.Time) {
 	}
 }
 
-// Since returns when the target became Terminating; zero if not, or unknown.
+// Since returns when the target became Terminating; zero if unknown.
 func (r Item) Since() time.Time {
 	since, _ := time.Parse(time.RFC3339, r.TerminatingSince) // as an API server writes it
 	return since

@@ -11,7 +11,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Described returns an object as the facts hold it; false if they show that it does not exist.
+// Described returns an object as the facts hold it; false if it does not exist.
 func Described(f cluster.Facts, resource, namespace, name string) (s Subject, exists bool) {
 	typ := typeIn(f, schema.ParseGroupResource(resource), namespace != "")
 	s = Subject{Type: typ, Namespace: namespace, Name: name, Object: bare(typ, namespace, name), Stub: "what is kept of it"}

@@ -105,7 +105,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (q Quest
 // argoFinalizer makes Argo CD delete the resources of an Application; it has variants.
 const argoFinalizer = "resources-finalizer.argocd.argoproj.io"
 
-// application adds the objects deleted with an Application, the highest sync wave first.
+// application adds the highest sync wave first.
 func (q *Question) application(app *unstructured.Unstructured) {
 	q.By, q.Waits, q.kept = "Argo CD", true, keptByArgo
 	at := slices.IndexFunc(app.GetFinalizers(), func(f string) bool { return f == argoFinalizer || strings.HasPrefix(f, argoFinalizer+"/") })

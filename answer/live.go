@@ -30,7 +30,7 @@ const reads = 16
 // maxCandidates bounds the objects listed for a hint.
 const maxCandidates = 500
 
-// FromCluster reads an object, and the facts that its deletion depends on.
+// FromCluster reads an object and its facts.
 func FromCluster(ctx context.Context, config *rest.Config, options cluster.Options, name Name, log *slog.Logger) (Subject, *cluster.World, error) {
 	q := Question{Names: []Name{name}}
 	world, err := q.Find(ctx, config, options, log)
@@ -94,7 +94,7 @@ func (q *Question) Find(ctx context.Context, config *rest.Config, options cluste
 	return world, nil
 }
 
-// Subjects reads objects in the order of names; missing are errors for objects and types that do not exist.
+// Subjects reads objects in the order of names; missing are errors for absent objects and types.
 func (t Types) Subjects(ctx context.Context, config *rest.Config, user authenticationv1.UserInfo, names []Name) (subjects []Subject, missing []error, err error) {
 	client, err := Client(config)
 	if err != nil {

@@ -83,7 +83,6 @@ func edgesOf(world *cluster.World, items []Item) (edges []edge) {
 			groups[group] = i
 		}
 	}
-	// goes returns the item of an object, or of its namespace.
 	goes := func(o policies.Object) (int, bool) {
 		i, known := at[o]
 		if !known && o.Namespace != "" {

@@ -177,7 +177,6 @@ func (a Answer) Symptoms() bool {
 	return !slices.ContainsFunc(a.Items, func(r Item) bool { return r.Verdict == a.Verdict && !r.Symptoms() })
 }
 
-// rank is smaller for more important findings.
 func rank(f policies.Finding) int {
 	switch {
 	case f.Kind != policies.KindHang && f.Certainty == policies.Will:
@@ -188,8 +187,8 @@ func rank(f policies.Finding) int {
 	return 1
 }
 
-// causes sorts findings about one object: refusals first, symptoms last. If a cause is known, a symptom's
-// advice about a namespace is dropped, unless it has a command.
+// causes puts refusals first, symptoms last, and drops a symptom's advice about a namespace if a cause is known,
+// unless it has a command.
 func causes(findings []policies.Finding) []policies.Finding {
 	sorted := slices.Clone(findings)
 	slices.SortStableFunc(sorted, func(a, b policies.Finding) int {
@@ -212,7 +211,6 @@ func stepsOf(f policies.Finding) []policies.Step {
 	return []policies.Step{{Kind: policies.Mend, Do: f.Remedy}}
 }
 
-// finish ends a plan with the deletion, unless a step includes it.
 func finish(plan []Step, do, command string) []Step {
 	if len(plan) == 0 || slices.ContainsFunc(plan, func(s Step) bool { return strings.HasPrefix(s.Command, command) }) {
 		return plan

@@ -208,10 +208,9 @@ func each(ctx context.Context, engine Evaluator, world *cluster.World, set *ques
 	return items, nil
 }
 
-// few subjects are evaluated by the caller: another goroutine would pay for its stack, which policies grow.
+// few subjects are evaluated by the caller, without the cost of another stack.
 const few = 16
 
-// sum makes the verdict and the plan.
 func (a *Answer) sum() {
 	a.Verdict = policies.Completes
 	if len(a.Unseen) > 0 {

@@ -117,7 +117,7 @@ func Contain(targets []Subject, namespace string) bool {
 	})
 }
 
-// Define reports whether a target defines a resource, whose objects are deleted with it.
+// Define reports whether a target defines a resource.
 func Define(targets []Subject, resource schema.GroupResource) bool {
 	return slices.ContainsFunc(targets, func(t Subject) bool {
 		return t.Type.GroupResource() == question.Definitions && t.Name == resource.String()

@@ -181,7 +181,7 @@ func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator
 	return all, nil
 }
 
-// tell adds the Events and the status of objects that check by name reads.
+// tell adds the Events and the status that check by name reads.
 func tell(ctx context.Context, config *rest.Config, world *cluster.World, namespace string, subjects []Subject) error {
 	if !slices.ContainsFunc(subjects, Subject.guarded) {
 		return nil
@@ -224,7 +224,6 @@ func notListed(world *cluster.World, namespace string) (unseen []policies.Unseen
 	return policies.SortUnseen(unseen)
 }
 
-// elsewhere says that only one namespace was read, for users who expect another.
 func elsewhere(namespace string) string {
 	if namespace == "" {
 		return ""

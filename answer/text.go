@@ -213,7 +213,6 @@ func forbidden(unseen []policies.Unseen) bool {
 	})
 }
 
-// together has one plan for all objects, and one line for objects that nothing blocks.
 func (a Answer) together(l limits) *page.Page {
 	var p page.Page
 	together := page.Count(len(a.Items), "object") + " together"

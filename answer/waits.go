@@ -159,7 +159,6 @@ func (w Wait) String() string {
 
 func (w Wait) owner() string { return cmp.Or(w.Owner, "the owner of "+w.Finalizer) }
 
-// maxOwners bounds the owners in the first line.
 const maxOwners = 3
 
 // condition returns, for example, "Kubernetes removes 2 finalizers and cert-manager removes 1".
@@ -213,7 +212,7 @@ func seconds(n int) string {
 	return fmt.Sprintf("%d h", n/3600)
 }
 
-// estimate adds observed durations of pods and of owners of finalizers, if all are known.
+// estimate needs the observed durations of all pods and owners of finalizers.
 func (r *Item) estimate(stops int) {
 	if r.Verdict != policies.Completes {
 		return
@@ -271,7 +270,7 @@ func stopsOf(f cluster.Facts, s Subject) int {
 // and deletion/namespaced_resources_deleter.go, finalizerEstimateSeconds / 2 + 1).
 func passes(seconds int) int { return noticeAfter(seconds, 8) }
 
-// noticeAfter returns when the namespace controller, with a period of again seconds, notices a change.
+// noticeAfter is for a controller that checks every again seconds.
 func noticeAfter(seconds, again int) int {
 	const begins = 5
 	return begins + (seconds+again-1)/again*again

@@ -73,7 +73,7 @@ func (r Record) value(ctx context.Context, core typedcorev1.CoreV1Interface) ([]
 	return secret.Data["release"], nil
 }
 
-// Find reads the newest record of a release with the user's rights. The error names existing releases.
+// Find reads the newest record of a release. The error names existing ones.
 func Find(ctx context.Context, config *rest.Config, namespace, name string) (*Release, error) {
 	core, err := typedcorev1.NewForConfig(config)
 	if err != nil {

@@ -39,7 +39,7 @@ type Uninstall struct {
 // separator is where Helm splits manifests (SplitManifests).
 var separator = regexp.MustCompile(`(?m)^---[ \t]*`)
 
-// Order returns the effects for rendered manifests; versions before Helm 4 have an order that blocks more.
+// Order returns the effects for rendered manifests; the order before Helm 4 blocks more.
 func Order(manifests string, helm4 bool) (Uninstall, error) {
 	order := order
 	if !helm4 {
