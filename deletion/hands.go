@@ -158,7 +158,7 @@ func whose(object *unstructured.Unstructured) string {
 	return "its metadata names no owner"
 }
 
-// deletion returns the operation that deletes a subject, and notes its UID.
+// deletion notes the UID of the subject, too.
 func (h *Hands) deletion(s answer.Subject, options map[string]any) (operation, error) {
 	if uid := s.UID(); uid != "" {
 		h.uids[s.ID()] = types.UID(uid)
@@ -284,7 +284,7 @@ func request(ctx context.Context, a *policies.Action, objects dynamic.ResourceIn
 	})
 }
 
-// boundPatch returns a patch that applies only to the object with this UID.
+// boundPatch applies only to the object with this UID.
 func boundPatch(a *policies.Action, uid types.UID) (kind types.PatchType, patch []byte, err error) {
 	if a.Type == "json" {
 		changes := []any{map[string]any{"op": "test", "path": "/metadata/uid", "value": uid}}

@@ -65,8 +65,7 @@ func (v *State) hangs(steps int) bool {
 	return v.Verdict == policies.Hangs && (!v.Symptoms() || steps == 0)
 }
 
-// unexplained leaves out resources that a certain finding explains: of an APIService that does not answer, or
-// of a definition whose objects cannot be converted.
+// unexplained leaves out resources whose APIService or definition a certain finding blames.
 func unexplained(unseen []policies.Unseen, findings []policies.Finding) []policies.Unseen {
 	return slices.DeleteFunc(slices.Clone(unseen), func(u policies.Unseen) bool {
 		_, group, _ := strings.Cut(u.Resource, ".")
