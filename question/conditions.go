@@ -75,7 +75,7 @@ func failureIn(status map[string]any) string {
 	return cmp.Or(first(failure, "message"), first(status, "error", "lastError", "errorMessage", "failureMessage"))
 }
 
-// statusTime returns when an object's status last changed, "" if not on record.
+// statusTime returns "" if not on record.
 func statusTime(o *unstructured.Unstructured) (last string) {
 	managers, _, _ := unstructured.NestedFieldNoCopy(o.Object, "metadata", "managedFields")
 	list, _ := managers.([]any)
