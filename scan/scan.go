@@ -217,7 +217,6 @@ func ask(ctx context.Context, engine answer.Evaluator, of []reply, options map[s
 	return true
 }
 
-// whole sums up a release's objects in one item.
 func (a *reply) whole(of answer.Answer) {
 	a.item = answer.Item{Target: a.subject().ID(), Verdict: of.Verdict, Unseen: of.Unseen}
 	for _, item := range of.Items {
