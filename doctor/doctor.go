@@ -142,8 +142,7 @@ type warnings []string
 // HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }
 
-// Examine checks the installation in a cluster. It only reads, except for one dry run, and fails only if the
-// cluster does not answer at all.
+// Examine only reads, except for one dry run, and fails only if the cluster does not answer at all.
 func Examine(ctx context.Context, cluster *rest.Config, options Options) (Report, error) {
 	if options.Now == nil {
 		options.Now = time.Now
@@ -331,7 +330,6 @@ func (e *examination) checkReplicas(ctx context.Context) Check {
 
 const startupTime = 2 * time.Minute
 
-// hasRun reports whether the pod may have a log.
 func hasRun(pod corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning || slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0
