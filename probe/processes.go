@@ -200,7 +200,6 @@ func (l *inspection) kernelFunction(pid int) string {
 	return ", in " + text
 }
 
-// holders returns up to maxHolders processes outside the pod that use dir.
 func (l *inspection) holders(dir, id string, all map[int]process) (holders []process) {
 	for _, pid := range sortedKeys(all) {
 		if len(holders) == maxHolders {

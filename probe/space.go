@@ -24,7 +24,6 @@ func percentUsed(all, free uint64) int {
 	return int(float64(all-free) / float64(all) * 100)
 }
 
-// isRemote reports whether file systems of this kind depend on a server, which may be down.
 func isRemote(kind string) bool {
 	return strings.HasPrefix(kind, "nfs") || strings.HasPrefix(kind, "fuse") ||
 		slices.Contains([]string{"cifs", "smb3", "ceph", "glusterfs", "9p", "afs", "lustre"}, kind)

@@ -175,7 +175,6 @@ func NodeOf(configMap string) (node string, ok bool) {
 	return node, ok && node != ""
 }
 
-// shorten truncates to MaxText bytes, at a character boundary.
 func shorten(text string) string {
 	if len(text) <= MaxText {
 		return text
