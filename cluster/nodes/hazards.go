@@ -73,8 +73,7 @@ func hazards(pod *corev1.Pod) []string {
 // freezesFiles matches a command that sets the immutable or append-only attribute, with its files.
 var freezesFiles = regexp.MustCompile(`\bchattr\s+((?:-[A-Za-z]+\s+)*)\+[A-Za-z]*[ia]\w*([^;&|\n]*)`)
 
-// freezes reports whether a container's command may do so in a mount. Relative paths and paths with shell
-// expansions may be in any mount.
+// freezes assumes that relative paths, and paths with shell expansions, may be in any mount.
 func freezes(c corev1.Container, in corev1.VolumeMount) bool {
 	for _, match := range freezesFiles.FindAllStringSubmatch(strings.Join(slices.Concat(c.Command, c.Args), " "), -1) {
 		files := strings.Fields(match[2])
@@ -104,7 +103,7 @@ func below(file, directory string) bool {
 	return strings.HasPrefix(path.Clean(file)+"/", strings.TrimSuffix(path.Clean(directory), "/")+"/")
 }
 
-// mayFreezeFiles reports whether a container has CAP_LINUX_IMMUTABLE, which the kernel requires for that.
+// mayFreezeFiles reports CAP_LINUX_IMMUTABLE, which the kernel requires for that.
 func mayFreezeFiles(c corev1.Container) bool {
 	s := c.SecurityContext
 	if s == nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// pod is kept small because there are many: pods of one workload share alike, and few need special. Their
-// facts are generated when they are read.
+// pod is kept small because there are many: pods of one workload share alike, and few need special.
 type pod struct {
 	name    string
 	in      *space
@@ -321,7 +320,6 @@ func (s *space) waitingFor() iter.Seq[string] {
 	return maps.Keys(nodes)
 }
 
-// stopping returns the names of a few running pods for each stop time.
 func (s *space) stopping(few int) map[int64][]string {
 	names, missing := map[int64][]string{}, 0
 	for _, count := range s.stops {

@@ -7,8 +7,8 @@ import (
 	"github.com/termguard/termguard/probe/report"
 )
 
-// KeepReport records a node probe's findings, and the parts that it could not inspect. With neither it leaves
-// no entry, so that policies are evaluated only for pods of other nodes.
+// KeepReport records a node probe's findings and omissions. Without any it leaves no entry, so that policies are
+// evaluated only for pods of other nodes.
 func (p *Part) KeepReport(r report.Report) {
 	p.ForgetReport(r.Node)
 	all, byPod := []any{}, map[string]any{}

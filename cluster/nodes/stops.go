@@ -47,5 +47,5 @@ func (p *Part) Stops() []Stop {
 	return stops
 }
 
-// SetStops replaces the known stop times by namespace and workload, in the form of the facts.
+// SetStops replaces the known stop times, in the form of the facts.
 func (p *Part) SetStops(stops map[string]any) { p.doc["stops"] = stops }
