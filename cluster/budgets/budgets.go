@@ -129,7 +129,7 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	}
 }
 
-// KeepBudget records which pods a PodDisruptionBudget selects, and whether it allows a disruption.
+// KeepBudget records a PodDisruptionBudget.
 func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 	if p.options.Manifests {
 		if o.Status.ExpectedPods > 0 {
@@ -199,7 +199,7 @@ func refusalReasons(o *policyv1.PodDisruptionBudget) (ready, unready string) {
 	return ready, ready
 }
 
-// refusal is why the eviction of a pod is refused, or "", and the first few of its budgets.
+// refusal has the reason, or "", and the first few budgets.
 type refusal struct {
 	why     string
 	budgets []string
