@@ -1,7 +1,7 @@
-// Package dependents finds the dependents that block the foreground deletion of their owner: it stays until
-// each with blockOwnerDeletion is deleted, which the garbage collector also does in the foreground
+// Package dependents finds the dependents that block the foreground deletion of their owner: it stays until each
+// with blockOwnerDeletion is deleted, which the garbage collector also does in the foreground
 // (pkg/controller/garbagecollector). The section "owners" lists, by UID, only dependents that may stay: with
-// finalizers, pods on nodes that are not ready, or owners of such. Other parts report them with Block.
+// finalizers, pods on nodes that are not ready, or owners of such.
 package dependents
 
 import (
@@ -115,7 +115,7 @@ func (p *Part) release(owner types.UID) {
 	}
 }
 
-// propagate shows an object as a dependent of its owner while something blocks it, and so on upwards.
+// propagate lists an object under its owner while something blocks it, and so on upwards.
 func (p *Part) propagate(uid types.UID) {
 	for {
 		l := p.byUID[uid]
