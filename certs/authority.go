@@ -122,8 +122,7 @@ func newEmbedded(client kubernetes.Interface, options Options) *Source {
 	return k.source
 }
 
-// refresh updates the authority, the caBundle and the serving certificate, in this order. An authority that
-// nears its end still signs until the next one arrives by the Secret's watch.
+// refresh lets an authority that nears its end sign until the next one arrives by the Secret's watch.
 func (k *keeper) refresh(ctx context.Context) (time.Duration, error) {
 	object, _, _ := k.secrets.GetStore().GetByKey(k.Namespace + "/" + k.Secret)
 	secret, _ := object.(*corev1.Secret)
@@ -231,8 +230,7 @@ func issue(template, parent *x509.Certificate, public crypto.PublicKey, key cryp
 // backdate is short for short-lived certificates, which would otherwise be renewed constantly.
 func backdate(duration time.Duration) time.Duration { return min(time.Hour, duration/10) }
 
-// writeBundle patches webhooks with an outdated caBundle. The API server rejects a patch of an older
-// resourceVersion; the watch then triggers another attempt.
+// writeBundle may fail on an older resourceVersion: the watch then triggers another attempt.
 func (k *keeper) writeBundle(ctx context.Context, resourceVersion string, webhooks []admissionv1.ValidatingWebhook, authority []byte) error {
 	var changes []map[string]any
 	for _, w := range webhooks {

@@ -25,8 +25,8 @@ type Clients struct {
 	pool    *x509.CertPool
 }
 
-// NewClients returns Clients for certificates by the authority in a PEM file, with one of the common names, or
-// any if names is empty.
+// NewClients accepts certificates by the authority in a PEM file, with one of the common names, or any if names
+// is empty.
 func NewClients(file string, names []string, log *slog.Logger) (*Clients, error) {
 	c := &Clients{file: file, names: names, log: log}
 	if _, err := c.authority(); err != nil {
