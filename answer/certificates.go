@@ -17,8 +17,7 @@ import (
 )
 
 // Certificates verifies the certificates of webhooks that fail closed, without connecting to them: by tls.crt
-// alone of the Secret that their pods mount, read with the user's rights and not kept. It returns a note for
-// each unseen certificate.
+// alone of the Secret that their pods mount, read with the user's rights and not kept.
 func Certificates(ctx context.Context, config *rest.Config, world *cluster.World, subjects []Subject, options map[string]any) (unseen []string, err error) {
 	core, err := typedcorev1.NewForConfig(config)
 	if err != nil {

@@ -274,7 +274,7 @@ func (q *Question) close(name Name) {
 	q.Names = append(q.Names, name)
 }
 
-// settle leaves out targets that the command keeps by their annotations, and notes why.
+// settle leaves out targets that the command keeps by their annotations.
 func (q *Question) settle() (left []Subject, notes []string) {
 	for _, s := range q.Targets {
 		why := ""

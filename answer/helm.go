@@ -21,7 +21,7 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 )
 
-// FromRelease returns the objects that helm uninstall deletes, by Helm's record in the namespace.
+// FromRelease returns the objects that helm uninstall deletes, by Helm's record.
 func FromRelease(ctx context.Context, config *rest.Config, namespace, name string) (Question, error) {
 	r, err := release.Find(ctx, config, namespace, name)
 	if err != nil {

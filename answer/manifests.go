@@ -153,7 +153,7 @@ func nameOf(object *unstructured.Unstructured, namespace string) (Name, error) {
 	return Name{Object: policies.Object{Resource: typeOf(gvk.GroupKind()), Namespace: cmp.Or(object.GetNamespace(), namespace), Name: object.GetName()}}, nil
 }
 
-// typeOf names a kind as Types.Find takes it, of any version: it is the same object.
+// typeOf names a kind as Types.Find takes it, of any version.
 func typeOf(kind schema.GroupKind) string {
 	if kind.Group == "" {
 		return strings.ToLower(kind.Kind)

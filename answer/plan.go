@@ -15,7 +15,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Delete is the kind of the last step: the deletion of the target.
+// Delete is the kind of the last step.
 const Delete policies.StepKind = "delete"
 
 // Step is a step of a plan, and its finding.
