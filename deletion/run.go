@@ -1,5 +1,5 @@
-// Package deletion executes the plan of an answer: it requests consent to a step, takes it, waits for its
-// effect and looks again, until the targets are deleted or nothing more may be done.
+// Package deletion executes the plan of an answer: it requests consent to a step, takes it, waits for its effect
+// and looks again, until nothing more may be done.
 package deletion
 
 import (
