@@ -74,7 +74,7 @@ func (o Options) setDefaults() Options {
 	return o
 }
 
-// Flags registers the command line options, with the current values as defaults.
+// Flags registers the command line options.
 func (o *Options) Flags(flags *pflag.FlagSet) {
 	d := o.setDefaults()
 	flags.StringVar(&o.Node, "node", os.Getenv("NODE_NAME"), "name of this node in the cluster; NODE_NAME in the environment")
