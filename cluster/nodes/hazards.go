@@ -118,8 +118,7 @@ func mayFreezeFiles(c corev1.Container) bool {
 	})
 }
 
-// registrar returns the directory, usually named after the driver, that a CSI driver's sidecar registers with
-// the kubelet.
+// registrar returns the directory that a CSI driver's sidecar registers, usually named after the driver.
 func registrar(pod *corev1.Pod) (dir string, ok bool) {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil || facts.Failing(pod) != "" {
 		return "", false
