@@ -76,7 +76,7 @@ func (s *set) splitAlternatives() []*set {
 	return sets
 }
 
-// without moves a file into a set of its own.
+// without moves a file into its own set.
 func (s *set) without(file *files.File) *set {
 	alone := &set{input: s.input, run: s.run, number: s.run.numbers.Add(1), files: []*files.File{file}, deleteHooks: s.deleteHooks}
 	var rest []*files.Object

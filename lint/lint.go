@@ -48,7 +48,7 @@ type Options struct {
 	Values []string
 	// Snapshot is a file of "termguard snapshot".
 	Snapshot string
-	// KubernetesVersion of the API server, such as v1.36.3. Defaults to the snapshot's; else it is unknown.
+	// KubernetesVersion, such as v1.36.3, defaults to the snapshot's; else it is unknown.
 	KubernetesVersion string
 	// Policies runs while files are read. Defaults to the built-in ones.
 	Policies func() (*policies.Set, error)
@@ -69,8 +69,8 @@ var ErrNoInput = errors.New("nothing to lint")
 // evaluationTimeout bounds one evaluation in processor time, to lose no findings on a busy machine.
 const evaluationTimeout = 10 * time.Second
 
-// Run reads manifests and evaluates the policies. Unreadable input is a Problem; an error, such as
-// ErrNoInput, concerns the whole run. If ctx ends, it returns at once with the cause and the findings so far.
+// Run returns an error, such as ErrNoInput, for the whole run only: unreadable input is a Problem. If ctx
+// ends, it returns at once with the cause and the findings so far.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if len(o.Paths) == 0 {
 		return nil, fmt.Errorf("%w: name files, directories, or - for standard input", ErrNoInput)

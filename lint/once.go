@@ -79,7 +79,6 @@ func byPlace(findings []Finding) []Finding {
 	return kept
 }
 
-// maxPlaces bounds the places beside a finding's own.
 const maxPlaces = 3
 
 // ByCause keeps the first finding for each cause in another object, per set or as the policy says, and for

@@ -296,7 +296,6 @@ func (r *run) topCharts() (tops []*files.Directory) {
 	return tops
 }
 
-// maxTries bounds the value files that a chart is tried with.
 const maxTries = 4
 
 // valueFilesIn returns chart-testing's value files (github.com/helm/chart-testing, ci/*-values.yaml), and

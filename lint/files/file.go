@@ -28,7 +28,7 @@ type File struct {
 	Content []byte
 	// Rendered is the folder that Content was rendered from, or "".
 	Rendered string
-	// FromSearch, for files that a search found, ignores text that is neither readable nor like an object.
+	// FromSearch ignores text that is neither readable nor like an object.
 	FromSearch bool
 	// Buffer, if not nil, holds the text until the next file is read into it.
 	Buffer *bytes.Buffer

@@ -8,8 +8,7 @@ import (
 // directives are of Go and Helm, Jinja, ERB, Terraform, FreeMarker.
 var directives = [][]byte{[]byte("{{"), []byte("{%"), []byte("<%"), []byte("%{"), []byte("<#")}
 
-// placeholder matches text that a tool replaces: ${x}, $x, %x%, %X, %%x%%, @x@, !X!, <x: y>, [[x]], {x},
-// {x[y]}, REPLACE_X, ****.
+// placeholder matches text that a tool replaces.
 var placeholder = regexp.MustCompile(`\$\{[^}\n]*\}|\$[A-Za-z_]\w*|%{1,2}[A-Za-z_]\w*%{1,2}|%[A-Z][A-Z0-9_]*\b|![A-Z][A-Z0-9_]*!|\bREPLACE_[A-Z0-9_]+\b|@[A-Za-z_][\w.-]*@|<[A-Za-z_][^<>\n]*>|\*{3,}|\[\[[^\]\n]*\]\]|\{[A-Za-z_][\w.-]*(?:\[[\w.-]+\])*\}`)
 
 var placeholderLine = regexp.MustCompile(`(?m)^[ \t]*(?:` + placeholder.String() + `)[ \t]*\r?$`)

@@ -9,8 +9,8 @@ import (
 	"github.com/termguard/termguard/lint"
 )
 
-// writeGitHub writes workflow commands, for annotations:
-// https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
+// writeGitHub writes workflow commands, for annotations (docs.github.com, "Workflow commands for GitHub
+// Actions").
 func writeGitHub(r Report, out io.Writer) error {
 	var b bytes.Buffer
 	for _, f := range r.Findings {
@@ -51,7 +51,7 @@ func (r Report) command(b *bytes.Buffer, command string, p lint.Place, title, me
 	fmt.Fprintf(b, "::%s %s::%s\n", command, strings.Join(properties, ","), escapeData(message))
 }
 
-// The runner unescapes them: https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
+// The runner unescapes them (github.com/actions/toolkit, packages/core/src/command.ts).
 var (
 	dataEscaper     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	propertyEscaper = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")

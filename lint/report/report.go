@@ -21,8 +21,7 @@ type Report struct {
 	Policies      []policies.Policy
 	Version       string
 	ExitCode      int
-	// Rel makes a file name relative to its repository, as readers of SARIF, JUnit and annotations expect;
-	// may be nil.
+	// Rel, unless nil, makes a file name relative to its repository, as SARIF, JUnit and annotations need.
 	Rel func(file string) string
 }
 

@@ -21,8 +21,7 @@ const fingerprint = "termguardFinding/v2"
 // method, a third of the binary.
 type fields = map[string]any
 
-// writeSARIF writes SARIF 2.1.0 for GitHub code scanning:
-// https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning
+// writeSARIF writes SARIF 2.1.0 for GitHub (docs.github.com, "SARIF support for code scanning").
 func writeSARIF(r Report, out io.Writer) error {
 	rules, results, notifications := []fields{}, []fields{}, []fields{}
 	index := map[string]int{}

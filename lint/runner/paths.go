@@ -26,7 +26,7 @@ func (r *runner) onlyChanged(result *lint.Result, ref string) {
 	}
 }
 
-// excludeFlags returns at most three flags, not for files that were named.
+// excludeFlags returns at most three flags, none for named files.
 func (r *runner) excludeFlags(problems []lint.Problem) string {
 	var flags []string
 	for _, problem := range problems {
@@ -62,7 +62,7 @@ func (r *runner) absolute(path string) string {
 	return filepath.Clean(path)
 }
 
-// relative returns a path below a folder, with forward slashes, or an absolute one.
+// relative returns a path below a folder, with slashes, or an absolute one.
 func (r *runner) relative(folder, file string) string {
 	if file == "-" {
 		return file

@@ -44,7 +44,6 @@ func (r *reader) errorf(at *yaml.Node, format string, args ...any) {
 	r.errs = append(r.errs, e)
 }
 
-// err returns the errors in the order of the file.
 func (r *reader) err() error {
 	slices.SortStableFunc(r.errs, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

@@ -57,7 +57,7 @@ func Changed(ctx context.Context, dir, ref string) ([]string, error) {
 }
 
 // git prevents the commands of an untrusted repository: git takes a folder with a bare repository's files for
-// one, and runs commands from its configuration (git-config(1), core.fsmonitor, core.hooksPath,
+// one, and runs commands in its configuration (git-config(1), core.fsmonitor, core.hooksPath,
 // filter.<driver>.clean).
 type git struct {
 	root  string

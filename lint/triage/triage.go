@@ -158,7 +158,7 @@ func Suppress(result *lint.Result, o Options) (counted []lint.Finding, suppresse
 // maxEntries bounds the lines of one annotation: each may become a finding that shows all of it.
 const maxEntries = 64
 
-// suppressions also returns findings about invalid ignores; an annotation may hold several lines.
+// suppressions also returns findings about invalid ignores.
 func (o Options) suppressions(marks []lint.Mark) (suppressions []*suppression, invalid []lint.Finding) {
 	var ids []string
 	for _, p := range o.Policies {
