@@ -259,7 +259,7 @@ func renderKustomization(root, dir string) (text string, read []string, err erro
 	return out.String(), *files.files, nil
 }
 
-// traced requests the origin of each object in the kustomization in top.
+// traced requests the origin of each object of the kustomization in top.
 type traced struct {
 	confined
 	top string

@@ -28,7 +28,7 @@ import (
 // evaluation bounds the policies: a person waits longer than an API server.
 const evaluation = 10 * time.Second
 
-// maxNames is more than for a webhook: a person may want to see them all.
+// maxNames is more than for a webhook: a person may want all.
 const maxNames = 500
 
 const failVerdict, failUnproven = "verdict", "unproven"
@@ -336,7 +336,7 @@ func (f *checkFlags) askTerminating(ctx context.Context, s session) (a answer.An
 	return answer.AllTerminating(ctx, s.config, s.engine, facts, namespace, answer.MaxTerminating, s.options, s.log)
 }
 
-// names returns objects that arguments name, without their namespace.
+// names returns the arguments' objects, without namespace.
 func (f *checkFlags) names(args []string) ([]answer.Name, error) {
 	if f.fromFiles() || f.selects() || f.release != "" || f.terminating {
 		return nil, nil

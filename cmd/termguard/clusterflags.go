@@ -47,8 +47,7 @@ func (f *clusterFlags) addWithTimeout(flags *pflag.FlagSet, timeout time.Duratio
 	flags.DurationVar(&f.timeout, "request-timeout", timeout, "limit of one request to the cluster")
 }
 
-// addDial adds the flag that tries the certificates of webhooks. Outside of the cluster the address of a
-// Service may belong to something else.
+// addDial adds a flag because outside of the cluster the address of a Service may belong to something else.
 func (f *clusterFlags) addDial(flags *pflag.FlagSet, inside bool) {
 	flags.BoolVar(&f.dial, "dial-webhooks", inside, "connect to the Services of webhooks that fail closed, and verify their certificates; only if ClusterIPs can be reached, as in a pod")
 }

@@ -14,7 +14,6 @@ import (
 
 const completing = 3 * time.Second
 
-// completion completes the words that begin like the last argument, none on an error.
 func completion(words func(ctx context.Context) ([]string, error)) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(c.Context(), completing)

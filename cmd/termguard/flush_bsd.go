@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flush drops input of a terminal that was not read yet (tty(4), TIOCFLUSH with FREAD).
+// flush drops unread input (tty(4), TIOCFLUSH with FREAD).
 func flush(terminal *os.File) {
 	_ = unix.IoctlSetPointerInt(int(terminal.Fd()), unix.TIOCFLUSH, 1)
 }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flush drops input of a terminal that was not read yet.
+// flush drops unread input.
 func flush(terminal *os.File) {
 	_ = unix.IoctlSetInt(int(terminal.Fd()), unix.TCFLSH, unix.TCIFLUSH)
 }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// flush drops input of a console that was not read yet.
+// flush drops unread input.
 func flush(terminal *os.File) {
 	_ = windows.FlushConsoleInputBuffer(windows.Handle(terminal.Fd()))
 }

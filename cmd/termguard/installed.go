@@ -24,7 +24,7 @@ const installedConfig, installedKey = "termguard-config", "config.yaml"
 // installedTime bounds the read; later requests report a cluster that does not answer.
 const installedTime = 5 * time.Second
 
-// installed is the configuration of the webhook in a cluster, so that check agrees with it.
+// installed is the webhook's configuration in a cluster, so that check agrees with it.
 type installed struct {
 	config   string
 	policies []fs.FS
@@ -71,7 +71,7 @@ func readInstalled(ctx context.Context, rest *rest.Config) (here installed) {
 	return here
 }
 
-// read returns the configuration. One that the webhook would reject is left out, with a note.
+// read leaves out a configuration that the webhook would reject, with a note.
 func (i *installed) read(ids []string) config.Config {
 	if i.config == "" {
 		return config.Config{}

@@ -23,14 +23,13 @@ import (
 	"github.com/termguard/termguard/page"
 )
 
-// choice is the value of a flag that takes one of several words; "jsonpath=TEMPLATE" stands for all that
-// begin like it.
+// choice is one of several words; "jsonpath=TEMPLATE" stands for all that begin like it.
 type choice struct {
 	value *string
 	words []string
 }
 
-// oneOf adds a flag that takes one of several words, by default the first.
+// oneOf defaults to the first word.
 func oneOf(c *cobra.Command, value *string, name, short, usage string, words ...string) {
 	*value = words[0]
 	c.Flags().VarP(choice{value, words}, name, short, usage)

@@ -20,7 +20,7 @@ type progress struct {
 	timer    *time.Timer
 }
 
-// began is the start of the first task: each of several may take less than a second.
+// began is the start of the first task, as each of several may take less than a second.
 var began = time.Now()
 
 const (

@@ -136,8 +136,7 @@ func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// blind reports whether nothing was evaluated because objects of the kinds only (nil for all), in the
-// selected namespaces, could not be listed.
+// blind reports whether nothing was evaluated because objects could not be listed.
 func blind(result *scan.Scan, places []*scan.Place, only []scan.Kind, selected bool) bool {
 	if result.Total().Asked > 0 || result.Interrupted != "" {
 		return false
@@ -182,7 +181,7 @@ func (f *scanFlags) read(ctx context.Context, s session, selector labels.Selecto
 	return places, nil
 }
 
-// lastWords bounds the evaluation after an interrupt. A second interrupt ends the process.
+// lastWords bounds the evaluation after an interrupt.
 const lastWords = 10 * time.Second
 
 func (f *scanFlags) write(s *scan.Scan, data func(any, io.Writer) error, out io.Writer) error {

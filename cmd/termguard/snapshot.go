@@ -78,7 +78,7 @@ Exit codes: 0 written, 1 written and empty, because you may list nothing, 2 erro
 	return c
 }
 
-// sayForbidden names the kinds that may not be listed. It returns errFindings if these are all.
+// sayForbidden returns errFindings if all kinds are forbidden.
 func sayForbidden(stderr io.Writer, world *cluster.World, kinds int) error {
 	var names []string
 	world.Read(func(f cluster.Facts) {
