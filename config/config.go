@@ -74,7 +74,7 @@ func allOf(err error, is func(error) bool) bool {
 	}
 }
 
-// Read reads a configuration and checks it against the ids of policies. It joins all errors.
+// Read checks a configuration against the ids of policies, and joins all errors.
 func Read(in io.Reader, policyIDs []string) (Config, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxConfig+1))
 	if err != nil {
@@ -171,7 +171,7 @@ func (c Config) Trust() Trust {
 	return *c.TrustAnnotations
 }
 
-// FactsOptions returns the options for the facts, including whose annotations count.
+// FactsOptions also says whose annotations count.
 func (c Config) FactsOptions() (cluster.Options, error) {
 	options, err := c.Shared.FactsOptions()
 	options.Trusts = c.Trust().Place

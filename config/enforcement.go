@@ -88,7 +88,7 @@ func IsEnforceLabel(key string) bool {
 	return key == EnforceLabel || strings.HasPrefix(key, EnforceLabel+".")
 }
 
-// Speaks reports whether users in a namespace see findings. Otherwise they do not see missing facts either.
+// Speaks reports whether users in a namespace see findings, and with them missing facts.
 func (e Enforcement) Speaks(labels map[string]string) bool {
 	return e.some(labels, func(m Mode) bool { return m == Deny || m == Warn })
 }
