@@ -25,7 +25,6 @@ const (
 // Page is text in blocks.
 type Page struct{ blocks []block }
 
-// block is a line, or a row of a table.
 type block struct {
 	// lead begins the first line, below the others.
 	lead, below string
