@@ -13,7 +13,7 @@ import (
 // Right is a role or binding.
 type Right struct{ Resource, Namespace, Name string }
 
-// Acts counts possible changes of the results of Actors, Resource and Lets.
+// Acts counts possible changes of Actors, Resource and Lets.
 func (p *Part) Acts() int { return p.acts }
 
 // Actors returns the service accounts of the catalog's workloads that remove a finalizer.
@@ -34,11 +34,11 @@ func (p *Part) Resource(kind schema.GroupKind) string {
 	return ""
 }
 
-// Defined reports whether a resource is a custom one.
+// Defined reports whether a resource is custom.
 func (p *Part) Defined(resource string) bool { return p.definition(resource).kind != "" }
 
-// Lets reports whether RBAC gives an account a verb on all objects of a resource in a namespace, and by which
-// role and binding, each if there is no other. known is false if something else may allow it.
+// Lets reports whether RBAC gives an account a verb on all of a resource's objects in a namespace, and the
+// only role and binding for it. known is false if something else may allow it.
 func (p *Part) Lets(account, verb, resource, namespace string) (lets, known bool, only []Right) {
 	if p.options.Manifests || p.hidesGrants() || !p.rbacInForce() && len(p.bindingsOf[account]) == 0 {
 		return false, false, nil
@@ -53,13 +53,13 @@ func (p *Part) Lets(account, verb, resource, namespace string) (lets, known bool
 	return len(bindings) > 0, true, only
 }
 
-// Candid reports whether all subjects that may write Events by a right in a namespace may also update the
-// objects of a resource: then their Events claim no more than they could do.
+// Candid reports whether all subjects with a right to write Events in a namespace alone may also update a
+// resource there: their Events then claim no more than they could do.
 func (p *Part) Candid(resource, namespace string) bool {
 	return p.onlyWriters("events", namespace, verdictKey{resource: resource, namespace: namespace})
 }
 
-// reports are the resources that report on others: anyone with a right in one namespace may write them.
+// reports are resources about others, which anyone with a right in one namespace may write.
 var reports = map[string][]string{"events": {"", "events.k8s.io"}, "leases": {"coordination.k8s.io"}}
 
 func reportsOf(rule rbacv1.PolicyRule) (found []string) {
@@ -74,7 +74,7 @@ func reportsOf(rule rbacv1.PolicyRule) (found []string) {
 	return found
 }
 
-// onlyWriters is Candid for any such reports, and finalizers.
+// onlyWriters is Candid for any of reports.
 func (p *Part) onlyWriters(resource, namespace string, key verdictKey) bool {
 	return !p.options.Manifests && !p.hidesGrants() && !slices.ContainsFunc(p.writers[resource+"/"+namespace], func(subject string) bool {
 		return !p.mayRemove(subjectsOf(subject), key)

@@ -13,8 +13,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// A CSI driver's sidecars (csi-provisioner, csi-attacher) do nothing for other drivers' volumes. They get
-// their driver from a socket; here it shows only if their pod names it.
+// A CSI driver's sidecars do nothing for other drivers' volumes. They learn their driver from a socket: here
+// it shows only if their pod names it.
 
 type sidecar struct {
 	images []string
@@ -46,7 +46,7 @@ func sidecarOf(pod *corev1.Pod) (s sidecar, kept bool) {
 	return s, true
 }
 
-// judgeSidecar judges whether a sidecar serves a driver; decided is false if that depends on other evidence.
+// judgeSidecar leaves it undecided if that depends on other evidence.
 func (p *Part) judgeSidecar(q *question, image string) (_ judgement, decided bool) {
 	j, driver := q.base, q.object.driver
 	installed := p.installedDrivers()
@@ -87,8 +87,7 @@ func (p *Part) judgeSidecar(q *question, image string) (_ judgement, decided boo
 	return j.is(Absent, true, "CSI driver %s is not installed: no CSIDriver, no node where it is registered, and no ready %s that names it", driver, image), true
 }
 
-// servesOthers reports whether an account's sidecars belong to other drivers: then their removals say
-// nothing.
+// servesOthers reports whether an account's sidecars are other drivers', so that its removals say nothing.
 func (p *Part) servesOthers(account, driver string) bool {
 	installed := p.installedDrivers()
 	some := installed[driver] || p.driversHidden() != ""

@@ -18,25 +18,23 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// evidence is what an object says about the owner of one of its finalizers.
 type evidence struct {
 	finalizer string
-	// declared is the value of Annotation.
-	declared string
-	// managers are the field managers that wrote the finalizer (k8s.io/apimachinery, ManagedFieldsEntry).
+	declared  string
+	// managers are the field managers that wrote the finalizer.
 	managers []string
 	// status are other managers that wrote a custom object's status, for a finalizer outside the catalog.
 	status []string
 	// owners are the kinds of its owner references.
 	owners []string
 	driver string
-	// spared says that the owner need not create anything for this object, unlike others.
+	// spared says that the owner need not create anything for this object.
 	spared bool
 	// spares are the obstacles that do not occur with the object.
 	spares []string
 	// paused is the label or annotation that pauses an owner outside the catalog.
 	paused string
-	// at is the index in metadata.finalizers, or facts.Nowhere. It is no evidence: the signature omits it.
+	// at is the index in metadata.finalizers, or facts.Nowhere: no evidence, and not in the signature.
 	at int
 }
 
@@ -65,7 +63,7 @@ func (e evidence) signature() string {
 const Annotation = "termguard.dev/finalizer-owner"
 
 // maxFinalizers bounds the finalizers read of an object, and maxGroups the groups of objects in a namespace:
-// users may create any number. Real objects have a handful.
+// users may create any number.
 const maxFinalizers, maxGroups = 64, 128
 
 // evidenceOf is finalizersOf with the catalog's conditions on the object.
@@ -106,7 +104,7 @@ func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []evi
 	return found
 }
 
-// contentOf returns all of an object if it is unstructured or all is set, or labels and annotations.
+// contentOf returns at least labels and annotations.
 func contentOf(m metav1.Object, all bool) map[string]any {
 	if u, whole := m.(*unstructured.Unstructured); whole {
 		return u.Object
@@ -172,9 +170,8 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []evidence {
 	return found
 }
 
-// claims yields field managers with the finalizers that they claim in managedFields (v:"NAME" under
-// f:metadata, f:finalizers; a namespace's f:spec has an atomic list without names), or "" for the status.
-// Invalid ones are ignored.
+// claims yields field managers with the finalizers that they claim (v:"NAME" under f:finalizers; a namespace's
+// f:spec has an atomic list without names), or "" for the status.
 func claims(m metav1.Object) iter.Seq2[string, string] {
 	return func(yield func(manager, finalizer string) bool) {
 		for _, entry := range managedFields(m) {

@@ -52,8 +52,8 @@ type grantee struct {
 	scope   string
 	// controls says that it may also write the status or finalizers subresource, unlike a mere user.
 	controls bool
-	// whole says that a wildcard gives it the group. Such an account may be no owner: Cluster API's core may
-	// update all resources of its providers, and handles none (sigs.k8s.io/cluster-api:config/rbac/role.yaml).
+	// whole says that a wildcard gives it the group. It may be no owner: Cluster API's core handles none of
+	// its providers' resources (sigs.k8s.io/cluster-api:config/rbac/role.yaml).
 	whole bool
 }
 
@@ -102,7 +102,6 @@ func roleOf(m metav1.Object, rules []rbacv1.PolicyRule) (r role, kept bool) {
 	return r, true
 }
 
-// among returns the verbs of a rule that are in a list.
 func among(verbs []string, list ...string) []string {
 	if slices.Contains(verbs, "*") {
 		return list

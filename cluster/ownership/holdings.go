@@ -16,7 +16,6 @@ import (
 
 type place struct{ resource, namespace string }
 
-// holdings are the objects with finalizers in one place.
 type holdings struct {
 	byName map[string]*holding
 	counts facts.Counts[string] // by finalizer
@@ -53,8 +52,8 @@ type bucket struct {
 	ending  map[string]int64 // deletion times of Terminating objects
 }
 
-// Keep keeps what an object's metadata says about owners, and reports whether that is anything.
-// specFinalizers are a namespace's.
+// Keep keeps the evidence in an object's metadata, and reports whether there is any. specFinalizers are a
+// namespace's.
 func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, specFinalizers []string) bool {
 	finalized, linked, task := p.keepFinalizers(resource, key, m, specFinalizers), p.keepLink(resource, key, m), p.keepTask(resource, key, m)
 	return finalized || linked || task
@@ -120,7 +119,7 @@ func (p *Part) hold(resource string, key types.NamespacedName, h *holding) {
 	}
 }
 
-// controllers is the section with the controllers of finalized objects, by resource and "namespace/name".
+// controllers is a section by the resource and "namespace/name" of finalized objects.
 func (p *Part) controllers() facts.Section {
 	return facts.Section{
 		Keys: func() iter.Seq[string] {
@@ -205,7 +204,7 @@ func (p *Part) release(resource string, key types.NamespacedName, h *holding) {
 	}
 }
 
-// Held returns how many objects of a resource in a namespace have finalizers, and which.
+// Held counts finalized objects, and returns their finalizers.
 func (p *Part) Held(resource, namespace string) (objects int, finalizers []string) {
 	if in := p.held[place{resource, namespace}]; in != nil {
 		return len(in.byName), slices.Sorted(maps.Keys(in.counts))
@@ -304,7 +303,7 @@ func (p *Part) verdictKey(resource, namespace string, e evidence) verdictKey {
 	return key
 }
 
-// verdict says who removes a finalizer. Its facts are replaced, never changed: readers may keep them.
+// verdict's facts are replaced, never changed: readers may keep them.
 type verdict struct {
 	judgement
 	key      verdictKey
@@ -336,7 +335,7 @@ func (p *Part) unjudge(b *bucket) {
 	}
 }
 
-// Settle updates all verdicts. It calls yield between pieces of work, when the facts may change.
+// Settle updates all verdicts; the facts may change whenever it calls yield.
 func (p *Part) Settle(yield func()) {
 	if p.grantsDirty {
 		p.acts++

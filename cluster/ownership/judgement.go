@@ -52,7 +52,7 @@ type judgement struct {
 	barred, resource string
 	// namesake says that only a name or image points to the owner: its namespace's users may have chosen it.
 	namesake bool
-	// lease is the lease that it has no right to renew.
+	// lease is one that it may not renew.
 	lease string
 }
 
@@ -104,7 +104,7 @@ func (j judgement) is(state string, certain bool, format string, args ...any) ju
 	return j
 }
 
-// judgeDown judges workloads without a ready pod: certain with proof, else only for now.
+// judgeDown is certain with proof, else only for now.
 func (p *Part) judgeDown(j judgement, found []workload) judgement {
 	certain := true
 	for _, wl := range found {
@@ -121,7 +121,6 @@ func scaledDown(list []workload) []workload {
 	return slices.DeleteFunc(slices.Clone(list), func(wl workload) bool { return wl.replicas > 0 || wl.kind == "DaemonSet" })
 }
 
-// whyIdle is whyDown for any workload under a service account.
 func (p *Part) whyIdle(account string) (proof string, sure bool) {
 	if running := p.workloadsUnder(account); len(running) > 0 {
 		return p.whyDown(running[0])
@@ -199,10 +198,9 @@ func (p *Part) withCrashes(j judgement) judgement {
 	return j
 }
 
-// unserved returns a custom resource that a service account's roles name and that is not served, or "". A
-// controller that watches it ends some time after it was started (sigs.k8s.io/controller-runtime,
-// CacheSyncTimeout). Others only support it if it is there: alone it is no evidence. Tenants can write none of
-// the bindings that count.
+// unserved returns an unserved custom resource that a service account's roles name, or "". A controller that
+// watches it exits some time after its start (controller-runtime, CacheSyncTimeout); others do without it:
+// alone it is no evidence. Tenants can write none of the bindings that count.
 func (p *Part) unserved(account string) (resource string) {
 	if p.blind() != "" {
 		return ""
@@ -218,7 +216,7 @@ func (p *Part) unserved(account string) (resource string) {
 	return resource
 }
 
-// readyPod returns a ready pod of a service account, or "".
+// readyPod returns "namespace/name", or "".
 func (p *Part) readyPod(account string) string {
 	namespace := facts.NamespaceOf(account)
 	for pod := range p.podsOf[account].All() {
@@ -250,7 +248,6 @@ var (
 // blind returns an unseen resource without which no owner can be judged absent, or "".
 func (p *Part) blind() string { return p.hidden(ownerInputs...) }
 
-// hidden returns the first of these resources that is unseen, with the reason, or "".
 func (p *Part) hidden(resources ...string) string {
 	for _, name := range resources {
 		if reason, hidden := p.options.Sight.Hidden(name); hidden {

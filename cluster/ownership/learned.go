@@ -24,8 +24,8 @@ type witness struct {
 	sure bool
 }
 
-// witnessOf evaluates the identities that were seen to remove a finalizer; CSI sidecars only if they may serve
-// the driver, "" for any.
+// witnessOf evaluates the identities seen to remove a finalizer; CSI sidecars only if they may serve driver,
+// "" for any.
 func (p *Part) witnessOf(q *question, driver string) witness {
 	all := witness{sure: true}
 	now := p.options.Now()
@@ -72,9 +72,8 @@ func (p *Part) witnessOf(q *question, driver string) witness {
 	return all
 }
 
-// trusted reports whether an account that no longer removes a finalizer is certainly its owner:
-// administrators gave it the right everywhere and a workload, and no other account runs its images, as after
-// a migration.
+// trusted reports whether an account that no longer removes a finalizer is certainly its owner: administrators
+// gave it the right everywhere and a workload, and no other account runs its images, as after a migration.
 func (p *Part) trusted(o learned.Owner, q *question) bool {
 	account := o.Account()
 	own := p.workloadsWhere(func(wl workload) bool { return wl.account == account })
@@ -89,7 +88,6 @@ func (p *Part) trusted(o learned.Owner, q *question) bool {
 	return o.Everywhere && len(own) > 0
 }
 
-// whyUnable returns why a running identity can no longer remove a finalizer, or "".
 func (p *Part) whyUnable(o learned.Owner, key verdictKey) string {
 	if !p.exists(o.Account()) && p.hidden("serviceaccounts") == "" {
 		return "that service account does not exist, so the tokens of its pods are refused"
@@ -112,10 +110,10 @@ func (p *Part) idle(account string) judgement {
 // byLearning is the hearsay of observations: requests create them, and a ConfigMap keeps them.
 const byLearning = "observed requests"
 
-// weigh combines observations with the other evidence. A seen identity that does not run is the owner,
-// certainly only if the other evidence agrees (a user who may remove a finalizer once can make itself seen),
-// or if administrators vouch for it and there is none. One outside the cluster is never absent. A deleted one
-// proves nothing, unless nothing else may do it: its successor may have another name.
+// weigh adds observations to the other evidence. A seen identity that is down is the owner, certainly only if
+// the other evidence agrees (a user who may remove a finalizer once can make itself seen), or if
+// administrators vouch for it and there is none. One outside the cluster is never absent. A deleted one proves
+// nothing if others may remove it: its successor may have another name.
 func (p *Part) weigh(q *question, inferred judgement) judgement {
 	seen, j := q.witness, q.base
 	blind := p.blind() != ""

@@ -18,16 +18,16 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Leases show that the holder, a controller's leader, is active. They are listed every LeaseInterval, not
-// kept in the inventory, since they are renewed every few seconds.
+// Leases show that a controller's leader is active. They are listed every LeaseInterval, not kept in the
+// inventory: they are renewed every few seconds.
 
 const (
 	// LeaseInterval is the time between lists of leases.
 	LeaseInterval = 15 * time.Second
 	// leaseSlack is the tolerated delay of an observed renewal.
 	leaseSlack = 2 * LeaseInterval
-	// leaseSkew is a holder's tolerated clock skew until a renewal is observed, as in leader election itself
-	// (client-go, tools/leaderelection).
+	// leaseSkew is a holder's tolerated clock skew until a renewal is observed (as in client-go,
+	// tools/leaderelection).
 	leaseSkew = 2 * time.Minute
 	// leaseDuration is the default, and maxDuration bounds what counts: OpenShift uses 270 s on a single node
 	// (github.com/openshift/library-go:pkg/config/leaderelection/leaderelection.go).
@@ -132,7 +132,7 @@ func (p *Part) leasesNamed(group string) []lease {
 	return found
 }
 
-// holder returns the pod that holds a lease, in its namespace or another, or nil.
+// holder prefers pods in the lease's namespace.
 func (p *Part) holder(l lease) (key types.NamespacedName, pod *runningPod) {
 	key = types.NamespacedName{Namespace: l.namespace, Name: l.pod()}
 	if pod = p.running.At(key); pod != nil {
@@ -147,8 +147,7 @@ func (p *Part) holder(l lease) (key types.NamespacedName, pod *runningPod) {
 	return key, nil
 }
 
-// counts reports whether a lease is evidence: its pod in the same namespace is, the catalog names its
-// namespace, or only subjects that may remove the finalizer can have written it.
+// counts reports whether a lease is evidence: anyone with a right in a namespace may write one there.
 func (p *Part) counts(l lease, holds string, pod *runningPod, q *question) bool {
 	return q.names(l.namespace) || pod != nil && holds == l.namespace && p.admits(q, pod.Value.account) ||
 		p.onlyWriters("leases", l.namespace, q.verdictKey)
@@ -159,8 +158,8 @@ func (p *Part) counts(l lease, holds string, pod *runningPod, q *question) bool 
 var podOfDeployment = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 
 // isOutsider reports whether a lease's holder neither is nor was a pod. A former pod was seen, or has a pod's
-// name and missed the renewal deadline (two thirds of the duration, as in client-go), or is named like a
-// workload. The first two do not count if it keeps renewing: a force-deleted pod may still run.
+// name and missed the renewal deadline (two thirds of the duration, as in client-go), unless it keeps
+// renewing, as a force-deleted pod may; or is named like a workload.
 func (p *Part) isOutsider(l lease) bool {
 	name := l.pod()
 	if l.alone < 2 && (l.here || l.observed.Sub(l.renewed) > l.duration*2/3 && podOfDeployment.MatchString(name)) {
@@ -175,7 +174,7 @@ func (p *Part) isOutsider(l lease) bool {
 
 const maxStopped = 1000
 
-// stoppedBy keeps the pod of an Event that says that a kubelet stopped it for good.
+// stoppedBy keeps a pod that a kubelet stopped for good, by its Event.
 func (p *Part) stoppedBy(e *corev1.Event) (pod types.NamespacedName, kept bool) {
 	pod = types.NamespacedName{Namespace: e.Namespace, Name: e.InvolvedObject.Name}
 	return pod, e.Reason == "Killing" && cmp.Or(e.Source.Component, e.ReportingController) == "kubelet" && e.InvolvedObject.Kind == "Pod" &&
@@ -186,16 +185,14 @@ func (l lease) heldBy(pod types.NamespacedName) bool {
 	return pod.Namespace == l.namespace && pod.Name == l.pod()
 }
 
-// outlivesHolder reports whether the holder of a lease, a pod, was deleted: its namespace is Terminating, which
-// deletes pods first, or its kubelet stopped it, by Events that only subjects with rights to the objects can
-// have written.
+// outlivesHolder reports whether a lease's pod was deleted: with its namespace, which deletes pods first, or
+// by Events that only subjects with rights to the objects can have written.
 func (p *Part) outlivesHolder(l lease, q *question) bool {
 	return p.terminates(l.namespace) && podOfDeployment.MatchString(l.pod()) || p.onlyWriters("events", l.namespace, q.verdictKey) &&
 		slices.ContainsFunc(slices.Collect(maps.Values(p.stopped)), l.heldBy)
 }
 
-// election returns the lease of a workload's leader election: in its namespace, held by a name like its
-// pods'.
+// election returns the lease in a workload's namespace with a holder named like its pods.
 func (p *Part) election(wl workload) (found lease, elects bool) {
 	for l := range inOrder(p.leases) {
 		suffix, own := strings.CutPrefix(l.pod(), wl.name+"-")
@@ -209,14 +206,13 @@ func (p *Part) election(wl workload) (found lease, elects bool) {
 	return lease{}, false
 }
 
-// outside reports whether a lease's holder runs outside the cluster: it keeps renewing, and no pod has its
-// name. One renewal proves nothing: the pod may have been deleted before it was listed.
+// outside reports whether a lease's holder runs outside the cluster. One renewal proves nothing: a pod may be
+// deleted before it is listed.
 func (p *Part) outside(l lease) bool {
 	return l.alone >= 2 && p.options.Now().Sub(l.observed) <= l.duration+LeaseInterval && p.isOutsider(l)
 }
 
-// leading describes the fresh lease that a pod holds, or "". Without running containers, a renewal must have
-// been observed.
+// leading describes a pod's fresh lease, or "". Without running containers, a renewal must have been observed.
 func (p *Part) leading(pod types.NamespacedName, stopped bool) string {
 	for l := range inOrder(p.leases) {
 		if l.heldBy(pod) && p.fresh(l) && (l.moved || !stopped) {

@@ -14,9 +14,9 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Some operators run a controller for each generated definition while the object exists that it was made
-// from: a ResourceGraphDefinition of kro, a CompositeResourceDefinition of Crossplane, a ConstraintTemplate
-// of Gatekeeper. Without that maker nothing handles the kind.
+// Some operators handle a generated kind only while its maker exists, the object that its definition was made
+// from: a ResourceGraphDefinition of kro, a CompositeResourceDefinition of Crossplane, a ConstraintTemplate of
+// Gatekeeper.
 
 const definitions = "customresourcedefinitions.apiextensions.k8s.io"
 
@@ -76,7 +76,6 @@ func (p *Part) definitionChanged(key types.NamespacedName, before, now definitio
 	}
 }
 
-// definition returns the definition of a custom resource, or the zero value.
 func (p *Part) definition(resource string) definition {
 	return p.definitions[types.NamespacedName{Name: resource}]
 }
@@ -91,8 +90,8 @@ func (p *Part) defines(group string) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(p.definitions)), func(d definition) bool { return facts.GroupOf(d.kind) == group })
 }
 
-// makersOf returns the makers of a definition. A label counts if its domain is an API group with the kind in
-// its key, or was one: then another label has the UID.
+// makersOf counts a label if its domain is an API group with the kind in its key, or was one: then another
+// label has the UID.
 func (p *Part) makersOf(resource string) []maker {
 	d := p.definition(resource)
 	if len(d.owners)+len(d.labels) == 0 {
@@ -136,8 +135,8 @@ func (p *Part) withMakers(q *question, j judgement) judgement {
 	return j
 }
 
-// judgeMaker evaluates the maker's controller, which also controls the generated kinds, if the finalizer has
-// its API group's name: installers of other software create definitions, too.
+// judgeMaker evaluates the maker's controller if the finalizer has its API group's name: installers of other
+// software create definitions, too.
 func (p *Part) judgeMaker(q *question, j judgement) judgement {
 	if !q.custom || q.foreign || p.options.Manifests {
 		return judgement{}

@@ -11,9 +11,8 @@ import (
 
 // watchSuffix ends variables with the namespaces that an operator watches (WATCH_NAMESPACE of
 // github.com/operator-framework/operator-sdk, KEDA_HTTP_OPERATOR_WATCH_NAMESPACE of
-// github.com/kedacore/http-add-on), and watchVariables are others; empty or "*" is all. They are never
-// certain: an operator may ignore its variable (github.com/kubevirt/kubevirt,
-// pkg/virt-operator/resource/generate/components/deployments.go says "not used yet").
+// github.com/kedacore/http-add-on); empty or "*" is all. They are never certain: an operator may ignore its
+// own (github.com/kubevirt/kubevirt, pkg/virt-operator/resource/generate/components/deployments.go).
 const watchSuffix = "WATCH_NAMESPACE"
 
 var watchVariables = []string{
@@ -43,7 +42,7 @@ const targetNamespaces = "olm.targetNamespaces"
 // maxOutlook bounds the namespaces kept of one workload: more count as all.
 const maxOutlook = 64
 
-// maxSettings bounds the settings that are read: further workloads count as watching all namespaces.
+// maxSettings bounds the settings read: further workloads count as watching all namespaces.
 const maxSettings = 100
 
 // Setting is a key of a ConfigMap with the namespaces that a workload watches.
@@ -74,8 +73,7 @@ func (p *Part) TakeSettings(values map[Setting]string) {
 	}
 }
 
-// outlookOf returns the namespaces that a workload watches, comma-separated, "" for all or unknown; and the
-// settings that it refers to.
+// outlookOf returns the watched namespaces, comma-separated, "" for all or unknown.
 func outlookOf(namespace string, template corev1.PodTemplateSpec, settings map[Setting]string) (outlook string, refs []Setting) {
 	var names []string
 	for _, c := range template.Spec.Containers {

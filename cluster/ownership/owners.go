@@ -16,14 +16,13 @@ const (
 	maxHeight = 8
 )
 
-// owner is an object's only owner, and is deleted with it. With several, it stays until all are deleted
-// (k8s.io/kubernetes, pkg/controller/garbagecollector, attemptToDeleteItem).
+// owner is an object's only owner: with several, it stays until all are deleted (k8s.io/kubernetes,
+// pkg/controller/garbagecollector, attemptToDeleteItem).
 type owner struct {
 	uid  types.UID
 	what string // "KIND/NAME" or "KIND.GROUP/NAME"
 }
 
-// onlyOwner returns the zero owner if there is none, or more than one.
 func onlyOwner(m metav1.Object) owner {
 	refs := m.GetOwnerReferences()
 	if len(refs) != 1 {
@@ -40,7 +39,6 @@ type link struct {
 	owner owner
 }
 
-// keepLink keeps cluster-scoped custom objects, and others with an owner.
 func (p *Part) keepLink(resource string, key types.NamespacedName, m metav1.Object) bool {
 	if !facts.Custom(facts.GroupOf(resource)) {
 		return false
@@ -65,7 +63,7 @@ func (p *Part) setLink(resource string, key types.NamespacedName, now link) {
 	p.dirty = true
 }
 
-// rows are kept of objects by their metadata, in groups by which they are read. The zero row is none.
+// rows are grouped by how they are read. The zero row is none.
 type rows[K, R comparable] map[string]map[K]R
 
 func (r rows[K, R]) set(group string, key K, now R) (before R) {
@@ -84,7 +82,7 @@ func (r rows[K, R]) set(group string, key K, now R) (before R) {
 	return before
 }
 
-// ownersOf returns the common owners of workloads, the nearest first, with the owners' owners.
+// ownersOf returns the common owners, the nearest first, with the owners' owners.
 func (p *Part) ownersOf(workloads []workload) []owner {
 	var common []owner
 	for i, wl := range workloads {

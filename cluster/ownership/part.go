@@ -20,23 +20,18 @@ import (
 	"github.com/termguard/termguard/cluster/learned"
 )
 
-// Options of a Part. All but Owners, Trusts, Others and Owner are needed.
+// Options of a Part; cluster.Options and cluster.Manifests explain most. All but Owners, Trusts, Others and
+// Owner are needed.
 type Options struct {
-	Catalog *catalog.Catalog
-	// Owners declares owners, by finalizer, as Annotation does.
-	Owners map[string]string
-	// Trusts reports whether annotations count in a namespace, the Namespace included. Defaults to always.
-	Trusts func(namespace string) bool
-	// Manifests says that the objects are manifests: everything else is unknown.
+	Catalog   *catalog.Catalog
+	Owners    map[string]string
+	Trusts    func(namespace string) bool
 	Manifests bool
-	// Others reports whether other manifests run a workload of the catalog. It may be nil.
-	Others func(catalog.Workload) bool
-	// Owner corrects the owner of a finalizer that nothing in the manifests removes. It may be nil.
-	Owner func(finalizer, resource, owner string) string
-	// MaxNames bounds the names that the facts hold of a group.
-	MaxNames int
-	Now      func() time.Time
-	Sight    *facts.Sight
+	Others    func(catalog.Workload) bool
+	Owner     func(finalizer, resource, owner string) string
+	MaxNames  int
+	Now       func() time.Time
+	Sight     *facts.Sight
 	// Dependents receives the finalized objects that block their owner.
 	Dependents *dependents.Part
 	// Touched receives namespaces in which objects of a resource get or lose finalizers.
@@ -176,7 +171,7 @@ func (p *Part) SetLearned(m learned.Memory) {
 	}
 }
 
-// Learned returns the identities that were seen to remove a finalizer, and count in a namespace.
+// Learned returns the identities seen to remove a finalizer that count in a namespace.
 func (p *Part) Learned(finalizer, resource, namespace string) []learned.Owner {
 	return p.learned.Owners(finalizer, resource, namespace)
 }
@@ -192,7 +187,7 @@ func (p *Part) trusts(resource string, m metav1.Object) bool {
 	return p.options.Trusts == nil || p.options.Trusts(namespace)
 }
 
-// Ownership returns the verdict of each finalizer of an object, by name.
+// Ownership returns the verdicts on an object, by finalizer.
 func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinalizers []string) map[string]any {
 	verdicts := map[string]any{}
 	finalizers := p.evidenceOf(res.String(), obj, specFinalizers)

@@ -10,14 +10,12 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// pausing matches annotations and labels that pause a controller for an object. Many then ignore its
-// deletion, too: Crossplane (github.com/crossplane/crossplane#4839), providers of Cluster API
-// (github.com/kubernetes-sigs/cluster-api-provider-aws#4584), Infinispan
-// (github.com/infinispan/infinispan-operator#2585).
+// pausing matches annotations and labels that pause a controller for an object. Many then ignore its deletion,
+// too (github.com/crossplane/crossplane#4839, github.com/kubernetes-sigs/cluster-api-provider-aws#4584,
+// github.com/infinispan/infinispan-operator#2585).
 var pausing = regexp.MustCompile(`(?i)^(reconcil\w*[-_.]?)?paused?([-_.]?reconcil\w*)?$|^(skip|stop|disable|do-not|no)[-_.]?reconcil\w*$`)
 
-// pausesOf returns pausing annotations and labels by the key's site. It reads them once: an object may have
-// any number of these and of finalizers.
+// pausesOf returns them by the key's site, once: an object may have any number of these and of finalizers.
 func pausesOf(m metav1.Object) map[string]string {
 	found := map[string]string{}
 	for _, kept := range []struct {
@@ -34,7 +32,6 @@ func pausesOf(m metav1.Object) map[string]string {
 	return found
 }
 
-// pausedBy returns the pause of a finalizer's owner, or "".
 func pausedBy(pauses map[string]string, resource, finalizer string) string {
 	own, _, _ := strings.Cut(finalizer, "/")
 	return first(pauses[site(facts.GroupOf(resource))], pauses[site(own)])
@@ -53,7 +50,6 @@ func site(domain string) string {
 	return strings.Join(labels[max(0, len(labels)-2):], ".")
 }
 
-// paused is an obstacle that an owner outside the catalog may respect.
 func paused(by string) obstacle {
 	return obstacle{Obstacle: catalog.Obstacle{
 		ID: "paused", Symptom: by + " pauses it", Mend: "Remove " + by, Source: by + " is true",

@@ -30,10 +30,8 @@ func (p *Part) keepRemovers(v *verdict, removers []remover) {
 	v.removers = removers
 }
 
-// removersOf returns the objects that the removal of a finalizer depends on: owners of its workloads, their
-// namespace, a single workload, the account, the only role and binding for the right or its leader election's
-// lease, and all bindings in the objects' namespace together. An owner that does not work counts, too:
-// without these it never will.
+// removersOf returns the objects that the removal of a finalizer depends on, also if the owner is down:
+// without them it never works.
 func (p *Part) removersOf(v *verdict) []remover {
 	workloads := v.judgement.workloads
 	switch {
@@ -83,8 +81,8 @@ func (p *Part) removersOf(v *verdict) []remover {
 	return removers
 }
 
-// onlyGrants returns the role and the binding for an account's right, each if there is no other: in one
-// namespace, or, if that is "", in all that verdictKey does not distinguish.
+// onlyGrants returns the only role and the only binding for an account's right in a namespace, "" for all that
+// verdictKey does not distinguish.
 func (p *Part) onlyGrants(namespace, name, res, in string) []remover {
 	if p.hidesGrants() {
 		return nil // there may be another

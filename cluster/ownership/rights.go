@@ -12,8 +12,8 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// admits reports whether an account's workloads are evidence: RBAC lets it remove the finalizer, or the
-// catalog names its namespace. Users may give workloads in their own namespace any name and image.
+// admits reports whether an account's workloads are evidence: users may give workloads in their own namespace
+// any name and image.
 func (p *Part) admits(q *question, account string) bool {
 	if p.options.Manifests || q.names(facts.NamespaceOf(account)) || p.mayRemove(subjectsOf(account), q.verdictKey) || p.impersonates(account, q.namespace) {
 		return true
@@ -24,9 +24,9 @@ func (p *Part) admits(q *question, account string) bool {
 	return false
 }
 
-// lookalike returns a workload without the right that is likely the owner: the catalog's or, without one, one
-// named like a manager of the finalizer or status. Users can fake those, unless administrators trust it: then
-// a lease named after the API group suffices.
+// lookalike returns a workload without the right that is likely the owner: the catalog's, or one named like a
+// manager of the finalizer or status. Users can fake both, unless administrators trust it: then a lease named
+// after the API group suffices.
 func (p *Part) lookalike(q *question) (like workload, trusted bool) {
 	found := q.namesakes
 	if !q.named && q.custom {
@@ -53,8 +53,8 @@ func (p *Part) lookalike(q *question) (like workload, trusted bool) {
 	return like, false
 }
 
-// trustedByAdmins reports whether administrators gave an account, which no tenant can, a right to objects of
-// the API group in the whole cluster: by a deleted role, or one for other resources of the group.
+// trustedByAdmins reports whether an account has a right to the API group in the whole cluster, or had by a
+// deleted role: no tenant can give it.
 func (p *Part) trustedByAdmins(q *question, account string) bool {
 	group := facts.GroupOf(q.resource)
 	return strings.Contains(group, ".") && p.servesDriver(q, account) && slices.ContainsFunc(p.bindingsOf[account], func(key types.NamespacedName) bool {
@@ -78,7 +78,6 @@ func (p *Part) mayRemove(subjects []string, key verdictKey) bool {
 	return anyOf(p.rolesWhere(subjects, key.namespace, p.letsRemove(key.resource)))
 }
 
-// rightsOf returns the roles and bindings that let a service account remove finalizers.
 func (p *Part) rightsOf(account, res, in string) (roles, bindings map[types.NamespacedName]bool) {
 	return collected(p.rolesWhere(subjectsOf(account), in, p.letsRemove(res)))
 }
@@ -94,8 +93,7 @@ func (p *Part) letsRemove(res string) func(role) bool {
 	}
 }
 
-// rolesWhere yields the roles that is selects, and their bindings: in one namespace, or in all if that is
-// "".
+// rolesWhere yields the roles that is selects, with their bindings, for a namespace, "" for all.
 func (p *Part) rolesWhere(subjects []string, in string, is func(role) bool) iter.Seq2[types.NamespacedName, types.NamespacedName] {
 	return func(yield func(role, binding types.NamespacedName) bool) {
 		for _, subject := range subjects {
@@ -147,8 +145,7 @@ func (p *Part) WorksElsewhere(namespace string) bool {
 	})) > 0
 }
 
-// anyMay reports whether any workload, running or starting, may remove finalizers, or whether that is
-// unknown.
+// anyMay reports whether any workload may remove finalizers, running or starting; true if that is unknown.
 func (p *Part) anyMay(key verdictKey) bool {
 	if p.hidesGrants() || p.blind() != "" {
 		return true
@@ -195,8 +192,8 @@ func accountsFor(q *question, j judgement) []string {
 	return slices.Compact(found)
 }
 
-// bar marks a running owner as barred if RBAC gives the right to no candidate, and no other account with it
-// runs: certainly for an owner that the catalog knows to run in the cluster, with its own binding.
+// bar marks a running owner as barred if no running account has the right: certainly if the catalog knows it
+// to run in the cluster, with its own binding.
 func (p *Part) bar(q *question, j judgement, accounts []string) judgement {
 	if slices.ContainsFunc(p.mayUpdate(q.resource, q.namespace), func(g grantee) bool {
 		return p.readyPod(g.account) != ""
@@ -222,7 +219,6 @@ func barredBy(q *question, j judgement, account string, certain bool) judgement 
 	return j.is(Barred, certain, "no role lets service account %s update or patch %s%s", account, q.resource, where)
 }
 
-// leases are the resource of leader election (k8s.io/client-go, tools/leaderelection).
 const leases = "leases.coordination.k8s.io"
 
 // withElections marks a running owner as barred if no role lets it renew its leader election's lease: it
@@ -261,7 +257,6 @@ func (p *Part) rbacDecides(account string) bool {
 	return len(p.bindingsOf[account]) > 0 || p.rbacInForce() && !strings.HasSuffix(account, "/default")
 }
 
-// impersonates reports whether RBAC lets a service account act as others, with their rights.
 func (p *Part) impersonates(account, in string) bool {
 	return anyOf(p.rolesWhere(subjectsOf(account), in, func(r role) bool {
 		return !r.broad && slices.ContainsFunc(r.powers, func(g grant) bool {

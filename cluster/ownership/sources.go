@@ -10,7 +10,6 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// question is what a verdict answers, with the inputs of several sources.
 type question struct {
 	verdictKey
 	object     evidence
@@ -43,14 +42,14 @@ func (q *question) ofSidecars() bool {
 	return q.named && !slices.ContainsFunc(q.entry.Workloads, func(w catalog.Workload) bool { return !isSidecar(w.Image) })
 }
 
-// source completes an empty judgement about a finalizer's owner, or returns one without a state.
+// source completes an empty judgement, or returns one without a state.
 type source struct {
 	name  string
 	judge func(p *Part, q *question, empty judgement) judgement
 }
 
-// sources are evaluated in this order, strongest first, until one answers. inferences ignore identities that
-// were seen to remove the finalizer: weigh adds those that do not run.
+// sources are evaluated in order, strongest first, until one answers. inferences ignore seen identities: weigh
+// adds the ones that do not run.
 var (
 	sources = []source{
 		{"Kubernetes itself", (*Part).judgeKubernetes},
@@ -113,7 +112,6 @@ func (p *Part) consult(q *question) judgement {
 	return p.weigh(q, inferred)
 }
 
-// mayControl returns the accounts that may update a resource and run, or control it and run nothing.
 func (p *Part) mayControl(resource, namespace string) (live, idle []grantee) {
 	for _, c := range p.mayUpdate(resource, namespace) {
 		switch {
@@ -186,7 +184,6 @@ func (p *Part) judgeSeen(q *question, j judgement) judgement {
 	return j.is(Alive, true, "%s", q.witness.alive)
 }
 
-// judgeWorkloads answers if a workload of the catalog is ready; a CSI sidecar only if it may serve the driver.
 func (p *Part) judgeWorkloads(q *question, j judgement) judgement {
 	matched := q.matched
 	if q.sidecar {
@@ -219,8 +216,6 @@ func (p *Part) runs(wl workload) string {
 	return fmt.Sprintf("%s has %d ready %s", wl, wl.ready, plural(int(wl.ready), "pod"))
 }
 
-// judgeImages answers if the catalog's image is ready in any workload; a CSI sidecar only if it serves the
-// driver.
 func (p *Part) judgeImages(q *question, j judgement) judgement {
 	for _, known := range q.entry.Workloads {
 		if q.object.driver != "" && isSidecar(known.Image) && !p.options.Manifests {
@@ -271,8 +266,8 @@ func (p *Part) judgeDefinition(q *question, j judgement) judgement {
 	return judgement{}
 }
 
-// madeWith returns the workloads that the definition's controller owns, and that control the resource. Others
-// may, too: Crossplane gives each provider of a family the rights of all
+// madeWith returns the workloads of the definition's controller that control the resource. Rights alone do not
+// suffice: Crossplane shares them in a family of providers
 // (github.com/crossplane/crossplane:internal/controller/rbac/provider/roles/reconciler.go).
 func (p *Part) madeWith(q *question) []workload {
 	made := p.definition(q.resource).controller
@@ -334,8 +329,8 @@ func (p *Part) leads(account, resource string) bool {
 	})
 }
 
-// judgeLeases answers if the holder of a lease named after the API group runs, and may update the resource. The
-// lease alone proves nothing: it outlives its holder.
+// judgeLeases answers if the holder of a lease named after the API group runs, and may update the resource: a
+// lease outlives its holder.
 func (p *Part) judgeLeases(q *question, j judgement) judgement {
 	if !q.custom || q.foreign || len(q.matched)+len(q.made) > 0 {
 		return judgement{}
@@ -438,10 +433,9 @@ func (p *Part) candidates(q *question) []grantee {
 	return slices.DeleteFunc(slices.Clone(q.live), func(c grantee) bool { return p.cleansOthers(q, c) })
 }
 
-// cleansOthers reports whether a candidate casts no doubt on the catalog's owner. It runs only images of
-// owners of other finalizers, and may update the whole group, like Cluster API's core beside an uninstalled
-// provider; or the owner is a CSI sidecar that was seen here, like the CSI snapshotter beside the snapshot
-// controller.
+// cleansOthers reports whether a candidate casts no doubt on the catalog's owner: it runs only images of other
+// finalizers' owners, and may update the whole group (Cluster API's core beside an uninstalled provider), or
+// the owner is a CSI sidecar that was seen here (beside the snapshot controller).
 func (p *Part) cleansOthers(q *question, c grantee) bool {
 	ran := q.sidecar && (q.witness.down != nil || q.witness.barred != "")
 	if !ran && (!q.named || q.entry.Component != catalog.InCluster || !c.whole) {

@@ -17,7 +17,7 @@ import (
 // task is a Job or a RoleBinding.
 type task struct{ resource, name string }
 
-// keepTask keeps the controller of a Job or a RoleBinding, a custom object.
+// keepTask keeps a task's controller if it is a custom object.
 func (p *Part) keepTask(resource string, key types.NamespacedName, m metav1.Object) bool {
 	if resource != "jobs.batch" && resource != "rolebindings"+rbacGroup {
 		return false
@@ -30,8 +30,8 @@ func (p *Part) keepTask(resource string, key types.NamespacedName, m metav1.Obje
 	return by != controller{}
 }
 
-// tasked is the section with the finalized objects that have such tasks, if the owner runs, may create more,
-// and is not in the catalog, which lists what its owners create.
+// tasked is the section of finalized objects with tasks, if the owner runs, may create more, and is not in the
+// catalog, which lists them.
 func (p *Part) tasked() facts.Section {
 	return facts.Section{
 		Keys: func() iter.Seq[string] { return maps.Keys(p.tasks) },

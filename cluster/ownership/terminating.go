@@ -72,8 +72,7 @@ func (p *Part) Endings() []Ending {
 	return endings
 }
 
-// addTerminating records that an object is Terminating and waits only for finalizers. Built-in finalizers wait
-// for other things, with their own facts.
+// addTerminating leaves out built-in finalizers, which wait for other things, with their own facts.
 func (p *Part) addTerminating(b *bucket, name string, d deletion) {
 	if d.since == 0 || d.stops || p.builtIn(b.verdict.key) {
 		return
@@ -86,7 +85,6 @@ func (p *Part) addTerminating(b *bucket, name string, d deletion) {
 	p.endingDirty[b.kind()] = true
 }
 
-// removeTerminating undoes addTerminating.
 func (p *Part) removeTerminating(b *bucket, name string) {
 	if _, ending := b.ending[name]; !ending {
 		return

@@ -39,7 +39,6 @@ func (p *Part) up(wl workload) bool {
 	return wl.ready > 0 && (wl.replicas > 0 || wl.kind == "DaemonSet") && !wl.terminating && !p.terminates(wl.namespace)
 }
 
-// workloadKeepers keep a row for each workload, by kind.
 func (p *Part) workloadKeepers() []facts.Keeper {
 	return []facts.Keeper{
 		facts.Rows("deployments.apps", p.workloads["Deployment"], func(o *appsv1.Deployment) (workload, bool) {
@@ -84,7 +83,7 @@ func (p *Part) workloadChanged(_ types.NamespacedName, before, now workload) {
 	}
 }
 
-// workloadsWhere returns workloads in the order of kind, namespace and name.
+// workloadsWhere sorts by kind, namespace and name.
 func (p *Part) workloadsWhere(is func(workload) bool) []workload {
 	var list []workload
 	for _, ofKind := range p.workloads {
@@ -98,13 +97,11 @@ func (p *Part) workloadsWhere(is func(workload) bool) []workload {
 	return list
 }
 
-// workloadsUnder omits workloads that are scaled to zero.
 func (p *Part) workloadsUnder(account string) []workload {
 	return p.workloadsWhere(func(wl workload) bool { return wl.replicas > 0 && wl.account == account })
 }
 
-// matches caches the workloads of catalog entries. It has its own lock: concurrent readers of the facts may
-// look up an entry first.
+// matches has its own lock: concurrent readers of the facts may look up an entry first.
 type matches struct {
 	mu      sync.Mutex
 	byEntry map[string]*match
@@ -116,7 +113,7 @@ type match struct {
 	workloads map[string]workload
 }
 
-// of returns an entry's workloads, in order. The facts are locked, at least for reading.
+// of is called with the facts locked, at least for reading.
 func (m *matches) of(entry catalog.Entry, all func(func(workload) bool) []workload) []workload {
 	id := strings.Join(append([]string{entry.Finalizer, entry.Prefix, entry.Suffix, entry.Regex}, entry.On...), "\n")
 	m.mu.Lock()
@@ -140,7 +137,6 @@ func (m *match) note(before, now workload) {
 	}
 }
 
-// matching returns the catalog entry's workloads that are evidence, and lookalikes.
 func (p *Part) matching(q *question) (admitted, namesakes []workload) {
 	for _, wl := range p.matches.of(q.entry, p.workloadsWhere) {
 		switch {
@@ -154,7 +150,7 @@ func (p *Part) matching(q *question) (admitted, namesakes []workload) {
 	return admitted, namesakes
 }
 
-// runningPod is the kept part of a pod. There are many: pods of one workload in the same state share a value.
+// runningPod shares its value with pods of one workload in the same state: there are many.
 type runningPod struct {
 	name string
 	*facts.One[running]
@@ -181,7 +177,6 @@ func (r running) calls(manager string) bool {
 	return manager != "" && (slices.Contains(r.imageNames(), manager) || slices.Contains(strings.Split(r.names, "\n"), manager))
 }
 
-// keepPod keeps a pod, unless it has finished.
 func (p *Part) keepPod(pod *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	if facts.Finished(pod) {
@@ -229,7 +224,6 @@ func (p *Part) countImages(of running, by int) {
 	}
 }
 
-// forgetPod undoes keepPod.
 func (p *Part) forgetPod(key types.NamespacedName) {
 	gone := p.running.At(key)
 	if gone == nil {
@@ -247,7 +241,6 @@ func (p *Part) serves(namespace string, r running) bool {
 	return r.ready && !r.terminating && !p.terminates(namespace)
 }
 
-// readyImage counts the serving pods with an image that are evidence.
 func (p *Part) readyImage(q *question, image string) (n int) {
 	for account, ready := range p.readyImages[image] {
 		if !p.terminates(facts.NamespaceOf(account)) && p.admits(q, account) {
