@@ -9,25 +9,24 @@ import (
 	"time"
 )
 
-// steps are durations in seconds: a removal counts for the first that it does not exceed. A longer one was a
-// hang that a user ended, and says nothing about the usual duration.
+// steps are in seconds: a removal counts for the first that it does not exceed. A longer one was a hang that a
+// user ended, and does not count.
 var steps = []int{
 	1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120, 150, 180, 240, 300, 420, 600, 900,
 	1200, 1800, 2700, 3600, 5400, 7200, 10800, 14400, 21600, 43200, 86400,
 }
 
-// Took counts objects by the duration of something.
+// Took counts objects by duration.
 type Took struct {
 	// Within is one of the steps, in seconds.
 	Within  int `json:"within"`
 	Objects int `json:"objects"`
-	// Only is set if it was seen in one namespace, and then counts there only: its users can cause it.
+	// Only is set if it was seen in one namespace, and counts there only: its users can cause it.
 	Only string    `json:"only,omitempty"`
 	Last time.Time `json:"last"`
 }
 
-// Taking returns one object with a duration, in a namespace or in none (""); nil if that is too long to be
-// usual.
+// Taking returns one object, in a namespace or in none (""), or nil if it took longer than is usual.
 func Taking(d time.Duration, namespace string, at time.Time) []Took {
 	for _, step := range steps {
 		if d <= time.Duration(step)*time.Second {
@@ -37,10 +36,10 @@ func Taking(d time.Duration, namespace string, at time.Time) []Took {
 	return nil
 }
 
-// Histogram counts objects by duration, the shortest first.
+// Histogram has the shortest first.
 type Histogram []Took
 
-// with returns the sum of both. Beyond maxObjects, older counts weigh half: so the sum follows changes.
+// with halves counts beyond maxObjects, so that the sum follows changes.
 func (h Histogram) with(other Histogram) Histogram {
 	sum := map[int]Took{}
 	for _, t := range slices.Concat(h, other) {
@@ -105,7 +104,7 @@ type Durations struct {
 	Last           time.Time
 }
 
-// Facts returns durations as the document has them.
+// Facts returns the document's form.
 func (d Durations) Facts() map[string]any {
 	return map[string]any{"count": d.Objects, "usualSeconds": d.Usual, "longestSeconds": d.Longest, "last": d.Last.UTC().Format(time.RFC3339)}
 }
@@ -129,8 +128,8 @@ func (h Histogram) durations() (d Durations, found bool) {
 // Held is a finalizer on a resource.
 type Held struct{ Finalizer, Resource string }
 
-// Durations returns how long trusted owners took to remove finalizers, per namespace if known to differ
-// there, and "" for the others. A namespaced owner counts in its namespace only: its users can slow it down.
+// Durations returns how long trusted owners took, by namespace, "" for the others. A namespaced owner counts
+// in its namespace only: its users can slow it down.
 func (m *Memory) Durations() map[Held]map[string]Durations {
 	histograms := map[Held]map[string]Histogram{}
 	for _, o := range m.owners {
@@ -167,7 +166,7 @@ type Stop struct {
 	Last      time.Time `json:"last"`
 }
 
-// MaxStops bounds the remembered workloads; MaxLocal the ones of a namespace, whose users may create many.
+// MaxStops bounds the workloads; MaxLocal the ones of a namespace, whose users may create many.
 const MaxStops = 1000
 
 type stopKey struct{ namespace, workload string }
@@ -188,7 +187,7 @@ func (m *Memory) AddStop(s Stop) {
 	m.stops[key] = s
 }
 
-// Stops returns how long pods took to stop, by namespace and workload.
+// Stops returns durations by namespace and workload.
 func (m *Memory) Stops() map[string]map[string]Durations {
 	all := map[string]map[string]Durations{}
 	for _, s := range m.stops {

@@ -1,5 +1,4 @@
-// Package learned is the memory of the identities that remove finalizers: its content, its trust, how
-// replicas merge theirs, and how it is stored.
+// Package learned is the memory of the identities that remove finalizers, which replicas merge.
 package learned
 
 import (
@@ -22,12 +21,11 @@ import (
 const (
 	// Forget is how long an entry is kept after it was last seen.
 	Forget = 30 * 24 * time.Hour
-	// MaxOwners bounds the memory, MaxIdentities the identities of one finalizer on one resource in one
-	// namespace, and MaxLocal the entries without rights in all namespaces from one namespace's service
-	// accounts, or from one other user. The least proven are dropped first.
+	// MaxOwners bounds the memory, MaxIdentities a Lesson's identities, and MaxLocal the entries without
+	// Everywhere from one namespace's service accounts, or from one other user. The least proven are dropped
+	// first.
 	MaxOwners, MaxIdentities, MaxLocal = 2000, 8, 64
-	// MaxSize bounds the stored text, in bytes: a ConfigMap holds 1 MiB (k8s.io/api/core/v1, MaxSecretSize,
-	// which counts for both).
+	// MaxSize bounds the stored text, in bytes: a ConfigMap holds 1 MiB (k8s.io/api/core/v1, MaxSecretSize).
 	MaxSize = 512 << 10
 
 	maxErrors  = 5    // reported of a stored memory
@@ -35,8 +33,8 @@ const (
 	maxString  = 512
 	// maxAhead is how far the clock of another replica may be ahead.
 	maxAhead = time.Hour
-	// A user who is no service account counts as an owner only after this many objects over this long: a person
-	// who forces a deletion does not keep doing so.
+	// A user who is no service account counts only after this many objects over this long: a person who forces
+	// a deletion does not keep doing so.
 	strangerObjects = 3
 	strangerTime    = 24 * time.Hour
 )
@@ -48,12 +46,10 @@ type Owner struct {
 	Identity  string `json:"identity"` // user name, as in an admission request
 	// Namespace is the only one in which the entry counts; "" for cluster-scoped objects, and with Everywhere.
 	Namespace string `json:"namespace,omitempty"`
-	// Everywhere says that the identity may update the resource in all namespaces, so that the entry counts
-	// in all.
+	// Everywhere says that the identity may update the resource in all namespaces.
 	Everywhere bool `json:"everywhere,omitempty"`
 	Objects    int  `json:"objects"` // how many it removed the finalizer from
-	// Outside says that no pod ran under the service account when last seen: its token is used outside the
-	// cluster.
+	// Outside says that no pod ran under the service account when last seen.
 	Outside bool `json:"outside,omitempty"`
 	// Took is the time from the object's deletion.
 	Took  Histogram `json:"took,omitempty"`
@@ -61,7 +57,7 @@ type Owner struct {
 	Last  time.Time `json:"last"`
 }
 
-// Account returns the owner's service account as "namespace/name", or "".
+// Account is Account of the identity.
 func (o Owner) Account() string { return Account(o.Identity) }
 
 // Account returns the service account behind a user name as "namespace/name", or "".
@@ -87,13 +83,13 @@ func (o Owner) key() key {
 	return key{o.Finalizer, o.Resource, o.Identity, o.Namespace, o.Everywhere}
 }
 
-// Memory holds the observations. The zero value is empty and ready to use; it is not safe for concurrent use.
+// Memory holds the observations. The zero value is ready to use; it is not safe for concurrent use.
 type Memory struct {
 	owners map[key]Owner
 	stops  map[stopKey]Stop
 }
 
-// Add adds an owner as it was seen, or as another replica stored it.
+// Add adds an owner as seen, or as another replica stored it.
 func (m *Memory) Add(o Owner) {
 	if m.owners == nil {
 		m.owners = map[key]Owner{}
@@ -129,8 +125,7 @@ func (m *Memory) Clone() Memory {
 // Empty reports whether nothing is remembered.
 func (m *Memory) Empty() bool { return len(m.owners)+len(m.stops) == 0 }
 
-// Knows reports whether news change nothing that a verdict rests on: all is remembered, trusted, and seen
-// within the last hour.
+// Knows reports whether news change no verdict: all is remembered, trusted, and seen within the last hour.
 func (m *Memory) Knows(news Memory) bool {
 	for k, o := range news.owners {
 		known, found := m.owners[k]
@@ -155,7 +150,7 @@ func (m *Memory) Local() map[Lesson]bool {
 	return local
 }
 
-// Owners returns the trusted owners of a finalizer on a resource in a namespace, the newest first.
+// Owners returns the trusted owners, the newest first.
 func (m *Memory) Owners(finalizer, resource, namespace string) []Owner {
 	var found []Owner
 	for k, o := range m.owners {
@@ -167,7 +162,7 @@ func (m *Memory) Owners(finalizer, resource, namespace string) []Owner {
 	return found
 }
 
-// Prune forgets old entries, and those beyond the bounds.
+// Prune forgets entries that are old, or beyond the bounds.
 func (m *Memory) Prune(now time.Time) {
 	identities, taught := map[[3]string]int{}, map[string]int{}
 	kept := 0
@@ -188,8 +183,7 @@ func (m *Memory) Prune(now time.Time) {
 	m.pruneStops(now)
 }
 
-// teacher returns the name that a quota counts: a user who may create one service account in a namespace may
-// create many.
+// teacher returns the name that a quota counts: who may create one service account may create many.
 func (o Owner) teacher() string {
 	if namespace, _, ok := strings.Cut(o.Account(), "/"); ok {
 		return "serviceaccounts of " + namespace
@@ -230,7 +224,7 @@ const (
 	apiVersion = group + "v1"
 )
 
-// Encode returns the stored form, an entry per line, the newest first, as many as fit into MaxSize.
+// Encode returns the stored form, an entry per line, as many as fit into MaxSize.
 func (m *Memory) Encode() []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "{\"apiVersion\": %q", apiVersion)
@@ -259,14 +253,14 @@ func encode[T any](out *bytes.Buffer, name string, entries []T, round func(*T)) 
 	out.WriteString("]")
 }
 
-// ErrNonsense is returned for text that is no memory at all.
+// ErrNonsense is returned for text that is no memory.
 var ErrNonsense = errors.New("not what termguard writes down")
 
-// ErrOtherVersion is returned for valid text of another version of termguard.
+// ErrOtherVersion is returned for text of another version of termguard.
 var ErrOtherVersion = errors.New("another version of termguard wrote it")
 
-// Decode reads what Encode returned. People edit it: invalid entries are left out, and reported in wrong.
-// With ErrNonsense and ErrOtherVersion nothing could be read.
+// Decode reads the stored form, which people edit: wrong reports invalid entries, which are left out. With
+// ErrNonsense and ErrOtherVersion nothing could be read.
 func Decode(text []byte, now time.Time) (m Memory, wrong error, err error) {
 	if len(text) > 2*MaxSize {
 		return m, nil, fmt.Errorf("%w: %d bytes", ErrNonsense, len(text))
@@ -360,7 +354,7 @@ func plain(field, s string) error {
 	return nil
 }
 
-// Storable reports whether an owner can be stored.
+// Storable reports whether Decode accepts an owner.
 func (o Owner) Storable() bool { return o.check(o.Last) == nil }
 
 func second(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
