@@ -37,20 +37,20 @@ func (w *World) due() map[refusals.Endpoint]string {
 	return w.refusals.Due()
 }
 
-// Untried is the Service of a webhook whose certificate nobody verified; Endpoint is a Service as it is called.
+// Types of refusals.
 type (
 	Untried  = refusals.Untried
 	Endpoint = refusals.Endpoint
 )
 
-// Untried returns the Services of webhooks that a request depends on, and whose certificate nobody verified.
+// Untried returns the Services with unverified certificates that a request depends on.
 func (w *World) Untried(r *question.Request) []refusals.Untried {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.refusals.Untried(r)
 }
 
-// TakeCertificate verifies a certificate that the pods of a Service mount; false if it is for another name.
+// TakeCertificate verifies a certificate that a Service's pods mount; false if it is for another name.
 func (w *World) TakeCertificate(e refusals.Endpoint, secret string, certificate []byte) bool {
 	t, is := e.Stored(secret, certificate, w.options.Now())
 	if is {
@@ -68,14 +68,14 @@ func (w *World) Distrusted() map[string]string {
 	return w.refusals.Distrusted()
 }
 
-// Unconverted returns the resources with objects that may not convert to the version that deletions request.
+// Unconverted returns the resources with objects that may not convert to the version of deletions.
 func (w *World) Unconverted() []Resource {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.refusals.Unconverted()
 }
 
-// Converts reports whether a webhook converts a resource's objects.
+// Converts reports whether a webhook converts a resource.
 func (w *World) Converts(res Resource) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

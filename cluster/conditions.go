@@ -11,7 +11,6 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// maxConditioned bounds the objects of a namespace whose conditions are kept.
 const maxConditioned = 50
 
 // Conditioned is an object whose status conditions matter.
@@ -20,8 +19,8 @@ type Conditioned struct {
 	Namespace, Name string
 }
 
-// TakeConditions keeps the status conditions of the objects that Conditioned returns, and warnings about them.
-// read returns nil for unreadable ones.
+// TakeConditions keeps the status conditions of Conditioned, and warnings about them. read returns nil for
+// unreadable objects.
 func (w *World) TakeConditions(namespace string, read func(Conditioned) *unstructured.Unstructured) {
 	objects := w.Conditioned(namespace)
 	if len(objects) == 0 {
@@ -38,8 +37,8 @@ func (w *World) TakeConditions(namespace string, read func(Conditioned) *unstruc
 	w.doc.Put(map[string]any(found), "conditions", namespace)
 }
 
-// Conditioned returns the first few custom resources in a namespace whose finalizers wait for an owner that may
-// be alive, round-robin by group.
+// Conditioned returns custom objects of a namespace with a finalizer whose owner may be alive, round-robin by
+// resource.
 func (w *World) Conditioned(namespace string) (found []Conditioned) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

@@ -12,7 +12,6 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// inventory holds the counts of each resource, and the objects that a part keeps something of.
 type inventory struct {
 	doc       facts.Document
 	touched   func(resource, namespace string)
@@ -22,7 +21,7 @@ type inventory struct {
 
 type resource struct {
 	Resource
-	// generation is the newest listing's; objects of an older one are removed when it ends.
+	// generation is the newest listing's.
 	generation int
 	listing    bool
 	counts     map[string]int // by namespace
@@ -88,7 +87,7 @@ func (i *inventory) end(r *resource) {
 	r.recount = nil
 }
 
-// count changes the number of objects in a namespace, never below 0; during a listing, for its end.
+// count stays at 0 or above; during a listing, the change is for its end.
 func (i *inventory) count(r *resource, namespace string, change int) {
 	if r.listing {
 		r.recount[namespace] = max(0, r.recount[namespace]+change)
@@ -117,7 +116,7 @@ func (w *World) Begin(res Resource) {
 	w.inventory.resources[res.String()].naming = w.references.Names(res.String())
 }
 
-// End ends the listing that Begin started. The resource is now seen.
+// End ends the listing, and shows the resource.
 func (w *World) End(res Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,7 +133,7 @@ func (w *World) End(res Resource) {
 	w.resight()
 }
 
-// Apply adds or updates an object of a followed resource; added is true in a listing, and for an ADDED event.
+// Apply adds or updates an object; added is true in a listing, and for an ADDED event.
 func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -220,7 +219,7 @@ func (w *World) forget(r *resource, key types.NamespacedName) {
 	w.forgetRows(r.String(), key)
 }
 
-// dropped records that a part no longer keeps an event.
+// dropped is called when a part no longer keeps an event.
 func (w *World) dropped(event types.NamespacedName) {
 	if r := w.inventory.resources[eventsResource.String()]; r != nil {
 		r.kept.Delete(event)

@@ -36,8 +36,7 @@ func keepersOf(parts ...interface{ Keepers() []facts.Keeper }) map[string][]fact
 	return all
 }
 
-// keep passes an object to the parts, and reports whether one has anything to forget. The first part that
-// takes an Event keeps it.
+// keep reports whether a part has anything to forget. The first part that takes an Event keeps it.
 func (w *World) keep(resource string, key types.NamespacedName, obj runtime.Object) (kept bool) {
 	if older, is := obj.(*unstructured.Unstructured); is && len(w.keepers[resource]) > 0 {
 		if read, err := typedObject(older); err == nil {
@@ -56,29 +55,26 @@ func (w *World) keep(resource string, key types.NamespacedName, obj runtime.Obje
 	return kept
 }
 
-// forgetRows undoes keep.
 func (w *World) forgetRows(resource string, key types.NamespacedName) {
 	for _, k := range w.keepers[resource] {
 		k.Forget(key)
 	}
 }
 
-// Reduces reports whether the facts hold more of a resource's objects than their metadata.
+// Reduces reports whether the facts hold more than metadata of a resource.
 func Reduces(res Resource) bool {
 	Whole()
 	return whole.keepers[res.String()] != nil
 }
 
-// whole is set by Whole.
 var whole struct {
 	sync.Once
 	keepers   map[string][]facts.Keeper
 	resources []Resource
 }
 
-// Whole returns the resources that a part has a facts.Keeper of, in the versions of the Go types: they are watched
-// whole, as are custom resources and kinds with references in the catalog (World.Role), and others as metadata. It
-// must not be changed.
+// Whole returns the resources with a facts.Keeper, in the versions of the Go types: they are always watched
+// whole, others if World.Role says so. It must not be changed.
 func Whole() []Resource {
 	whole.Do(func() {
 		whole.keepers = NewWorld(Options{}).keepers
@@ -91,14 +87,14 @@ func Whole() []Resource {
 	return whole.resources
 }
 
-// Scheme returns the scheme with the types that are watched whole.
+// Scheme has the types that are watched whole.
 func Scheme() *runtime.Scheme { return scheme }
 
-// Alike returns the older versions in which a whole resource can be read as well, the best first.
+// Alike returns older versions in which a resource can be read, the best first.
 func Alike(res Resource) []string { return alike[res.String()] }
 
-// alike are older versions with the fields that the reducers read at the same paths, the best first
-// (Kubernetes 1.33 and 1.32: k8s.io/api/resource/v1beta2 and v1beta1, types.go).
+// alike are versions with the fields that the reducers read at the same paths (Kubernetes 1.33 and 1.32:
+// k8s.io/api/resource/v1beta2 and v1beta1, types.go).
 var alike = map[string][]string{
 	"resourceclaims.resource.k8s.io": {"v1beta2", "v1beta1"},
 	"resourceslices.resource.k8s.io": {"v1beta2", "v1beta1"},

@@ -28,20 +28,19 @@ import (
 // HomeNamespace is where termguard usually runs.
 const HomeNamespace = "termguard-system"
 
-// LearnedConfigMap is the ConfigMap with the memory, under LearnedKey.
+// LearnedConfigMap has the memory under LearnedKey.
 const (
 	LearnedConfigMap = "termguard-learned"
 	LearnedKey       = "learned.json"
 )
 
 const (
-	// confirmInterval is the time between looks for a removal, confirmWithin how long it may take.
+	// confirmWithin is how long a removal may take.
 	confirmInterval = time.Second
 	confirmWithin   = 30 * time.Second
 	// mergeInterval is the time between reads of the ConfigMap, and the least between writes.
 	mergeInterval = time.Minute
-	// maxRemovals bounds the unconfirmed removals.
-	maxRemovals = 1000
+	maxRemovals   = 1000
 )
 
 // Removal is a request that removes finalizers from a Terminating object.
@@ -51,24 +50,23 @@ type Removal struct {
 	Name       string
 	UID        types.UID
 	Finalizers []string
-	// Deleted is the time of the object's deletion, in whole seconds.
+	// Deleted is in whole seconds.
 	Deleted time.Time
-	// User, in Groups, sends the request; Pod is set if the token is bound to a pod.
-	User   string
-	Groups []string
-	Pod    bool
-	// Manager is the request's field manager.
+	// Pod says that the token of User is bound to a pod.
+	User    string
+	Groups  []string
+	Pod     bool
 	Manager string
 }
 
-// ByHand reports whether the request shows that a user forces the removal, with a kubectl ("kubectl-edit", or
-// "kubectl" of a server-side apply; k8s.io/kubectl, pkg/cmd) or as an administrator: it shows no owner.
+// ByHand reports whether a user forces the removal, with kubectl ("kubectl-edit", or "kubectl" of a
+// server-side apply; k8s.io/kubectl, pkg/cmd) or as an administrator: it shows no owner.
 func (r Removal) ByHand() bool {
 	return r.User == "" || slices.Contains(r.Groups, "system:masters") || r.Manager == "kubectl" || strings.HasPrefix(r.Manager, "kubectl-")
 }
 
-// Learner learns from requests who removes which finalizers, and merges it into a ConfigMap that all replicas
-// share. It is safe for concurrent use.
+// Learner learns who removes which finalizers, and merges it into a ConfigMap that all replicas share. It is
+// safe for concurrent use.
 type Learner struct {
 	world      *World
 	configMaps typedcorev1.ConfigMapInterface
@@ -83,15 +81,14 @@ type Learner struct {
 type sighting struct {
 	Removal
 	at time.Time
-	// outside says that no pod ran under the user's service account.
-	outside bool
-	// everywhere says that the user may do so in all namespaces.
+	// outside and everywhere are as in learned.Owner.
+	outside    bool
 	everywhere bool
 	// void says that several users requested it: which of them succeeded is unknown.
 	void bool
 }
 
-// NewLearner returns a Learner that stores its memory in a namespace.
+// NewLearner returns a Learner that stores its memory in namespace.
 func NewLearner(world *World, client typedcorev1.ConfigMapsGetter, namespace string, log *slog.Logger) *Learner {
 	return &Learner{world: world, configMaps: client.ConfigMaps(namespace), log: log, waiting: map[ownership.Ending]sighting{}}
 }
@@ -168,7 +165,6 @@ func (l *Learner) leave(ctx context.Context) {
 	}
 }
 
-// curious reports whether there are news worth a write.
 func (l *Learner) curious() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -279,8 +275,8 @@ func (l *Learner) mergeOnce(ctx context.Context, news learned.Memory) (memory le
 	return memory, true, nil
 }
 
-// read parses the ConfigMap; broken says that it must be rewritten. The previous memory stays if nothing in
-// it is valid. An error means that another version wrote it, which runs beside this one during an upgrade.
+// read returns the known memory if nothing in the ConfigMap is valid; broken says that it must be rewritten.
+// An error means that another version wrote it, as during an upgrade.
 func (l *Learner) read(cm *corev1.ConfigMap, now time.Time) (m learned.Memory, broken bool, err error) {
 	if len(cm.Data)+len(cm.BinaryData) == 0 {
 		l.mu.Lock()
@@ -302,7 +298,7 @@ func (l *Learner) read(cm *corev1.ConfigMap, now time.Time) (m learned.Memory, b
 	return m, true, nil
 }
 
-// recall reads the memory in a ConfigMap, which has none as installed.
+// recall accepts a ConfigMap without memory, as installed.
 func (w *World) recall(cm *corev1.ConfigMap) error {
 	text, some := cm.Data[LearnedKey]
 	if !some {
@@ -313,7 +309,7 @@ func (w *World) recall(cm *corev1.ConfigMap) error {
 	return cmp.Or(err, wrong)
 }
 
-// Recall reads the memory of a termguard in a namespace, if it exists and may be read.
+// Recall reads the memory of a termguard in namespace, if possible.
 func (w *World) Recall(ctx context.Context, client typedcorev1.ConfigMapsGetter, namespace string, log *slog.Logger) {
 	cm, err := client.ConfigMaps(namespace).Get(ctx, LearnedConfigMap, metav1.GetOptions{})
 	if err != nil {

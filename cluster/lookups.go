@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// MaxRead bounds the objects that are read for admission policies.
+	// MaxRead bounds the objects read for admission policies.
 	MaxRead = 500
-	// ReadRounds bounds the rounds of lookups that depend on earlier ones: objects, after parameters.
+	// ReadRounds bounds the rounds of lookups: objects depend on parameters.
 	ReadRounds = 3
 )
 
-// AskForObjects makes Lookups include the objects of a namespace, "" for all, that policies and webhooks see.
+// AskForObjects adds to Lookups the objects of a namespace, "" for all, that policies and webhooks see.
 func (w *World) AskForObjects(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,8 +60,7 @@ func (w *World) TakeIn(found map[refusals.Lookup]refusals.Found) {
 	w.refusals.TakeIn(found)
 }
 
-// readFrom performs lookups among objects, and reports whether there were any. Objects missing from manifests
-// may exist in the cluster.
+// readFrom reports whether there were lookups. Objects missing from manifests may exist in the cluster.
 func (w *World) readFrom(all []*unstructured.Unstructured) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

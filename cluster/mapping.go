@@ -11,7 +11,7 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Defined returns the values at a path of the CustomResourceDefinitions among objects, by defined kind.
+// Defined returns a path's values in CustomResourceDefinitions among objects, by defined kind.
 func Defined(objects []*unstructured.Unstructured, path ...string) map[schema.GroupKind]string {
 	found := map[schema.GroupKind]string{}
 	for _, obj := range objects {
@@ -25,7 +25,7 @@ func Defined(objects []*unstructured.Unstructured, path ...string) map[schema.Gr
 	return found
 }
 
-// Resources maps kinds to resources by CustomResourceDefinitions among objects, else as Kubernetes guesses.
+// Resources maps kinds by CustomResourceDefinitions among objects, else as Kubernetes guesses.
 func Resources(objects []*unstructured.Unstructured) map[schema.GroupVersionKind]Resource {
 	plurals := Defined(objects, "spec", "names", "plural")
 	mapped := map[schema.GroupVersionKind]Resource{}

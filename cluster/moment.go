@@ -12,7 +12,7 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// Moment is the facts during one evaluation. It is valid until the function that receives it returns.
+// Moment is the facts during one evaluation, valid until the function that receives it returns.
 type Moment struct {
 	Facts
 	at      *viewed
@@ -23,7 +23,7 @@ type Moment struct {
 	plain   bool    // declarations on the objects of the request do not count
 }
 
-// Ask calls f with the Moment for a request. f must not call the World, which could deadlock.
+// Ask is Read with the Moment for a request.
 func (w *World) Ask(r *question.Request, f func(Moment)) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -55,13 +55,13 @@ func (m Moment) over(doc map[string]any) Moment {
 	return m
 }
 
-// Is reports whether neither facts nor time changed since another moment for the same request.
+// Is reports whether facts and time are the same as another moment's for the same request.
 func (m Moment) Is(other Moment) bool { return m.at == other.at }
 
 // View calls f with the document, which must be neither changed nor kept.
 func (m Moment) View(f func(doc map[string]any)) { f(m.doc) }
 
-// Input returns the input of policies for the request.
+// Input returns the input of policies.
 func (m Moment) Input() map[string]any { return m.request.Input(m.Ownership(), m.Refusals()) }
 
 // Together returns the moment for a request in a set.
@@ -84,16 +84,16 @@ func (m Moment) Plain() Moment {
 	return m
 }
 
-// Declared reports whether other objects in the request's namespace declare owners of their finalizers.
+// Declared reports whether objects in the request's namespace declare owners.
 func (m Moment) Declared() bool { return m.world.ownership.Declares(m.request.Within()) }
 
-// Undeclared returns the moment without the owners that objects in the request's namespace declare.
+// Undeclared returns the moment without any owners declared in the request's namespace.
 func (m Moment) Undeclared() Moment {
 	return m.over(m.world.ownership.Undeclared(m.doc, m.request.Within())).Plain()
 }
 
-// Ownership returns the verdicts on the finalizers of the request's objects. A snapshot below manifests fills
-// gaps only for finalizers that objects of the same kind had when it was made.
+// Ownership returns the verdicts on the request's objects. A snapshot below manifests fills gaps only for
+// finalizers that it has on the same kind.
 func (m Moment) Ownership() Verdicts {
 	verdicts := Verdicts{}
 	for _, object := range m.objects() {
@@ -113,7 +113,7 @@ func (m Moment) Ownership() Verdicts {
 	return verdicts
 }
 
-// objects returns the objects of the request; for an eviction, which has none, the pod in the facts.
+// objects returns the request's objects; for an eviction, which has none, the pod in the facts.
 func (m Moment) objects() []map[string]any {
 	objects := m.request.Objects()
 	if objects == nil && m.request.Trigger() == question.OnEviction {
@@ -146,7 +146,7 @@ func (m Moment) Refusals() []any {
 }
 
 // orphaned returns the refusals of webhooks whose Services a command other than kubectl delete deletes before
-// the request's object, and whose configurations it deletes later, or not at all.
+// the request's object, and their configurations later, or never.
 func (m Moment) orphaned() []any {
 	if m.doc["setOrder"] == nil {
 		return nil
@@ -165,7 +165,7 @@ func (m Moment) orphaned() []any {
 	})
 }
 
-// Guards returns the webhooks, TYPE/CONFIGURATION/NAME, whose answer to the request is unknown in advance.
+// Guards returns the webhooks, TYPE/CONFIGURATION/NAME, with an unpredictable answer.
 func (m Moment) Guards() []string { return m.world.refusals.Guards(m.request) }
 
 // Knows reports whether the facts, not only the review, know the request's object.
@@ -187,8 +187,8 @@ func (m Moment) Knows() bool {
 	})
 }
 
-// verdicts returns the verdicts on one object's finalizers. An object without a UID, as in an eviction, is
-// only named: its declarations come from the inventory.
+// verdicts takes declarations from the inventory if the object has no UID, as in an eviction: it is only
+// named.
 func (w *World) verdicts(obj *unstructured.Unstructured, res schema.GroupResource, specFinalizers []string) map[string]any {
 	verdicts := w.ownership.Ownership(obj, res, specFinalizers)
 	for finalizer, lacks := range w.references.Lacks(res.String(), obj) {

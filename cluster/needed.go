@@ -10,7 +10,7 @@ import (
 	"github.com/termguard/termguard/cluster/references"
 )
 
-// maxAsked bounds the objects in other namespaces that are requested by name: users may name any number.
+// maxAsked bounds the objects in other namespaces requested by name: users may name any number.
 const maxAsked = 64
 
 // Needed is an object that objects of another namespace need.
@@ -32,7 +32,7 @@ func (w *World) Needs(namespace string) (found []Needed) {
 	return found
 }
 
-// Answered records the results of these requests.
+// Answered records the answers to requests for Needs.
 func (w *World) Answered(wanted []Needed, answers []error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

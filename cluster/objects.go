@@ -26,14 +26,14 @@ const apiVersion = "termguard.dev/v1"
 type About struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Version of the API server, as in gitVersion.
+	// Version is the API server's gitVersion.
 	Version string     `json:"version"`
 	Now     *time.Time `json:"now"`
 	// Groups that are served beside built-in and defined ones.
 	Groups []string `json:"groups"`
 	// Set says that all objects are deleted together, as by kubectl delete -f.
 	Set bool `json:"set"`
-	// SetWithout are the resources, as plural.group, that are not in the set.
+	// SetWithout are resources, as plural.group, outside the set.
 	SetWithout []string `json:"setWithout"`
 	// SetOrder says that another command deletes them, in their order.
 	SetOrder map[string]any `json:"setOrder"`
@@ -60,8 +60,8 @@ func (a About) sees(res Resource) bool {
 	return true
 }
 
-// FromObjects returns the facts about a cluster with exactly these objects; a document of kind Cluster adds
-// others.
+// FromObjects returns the facts about a cluster with exactly these objects; the one of kind Cluster is an
+// About.
 func FromObjects(options Options, objects []*unstructured.Unstructured) (*World, error) {
 	w := NewWorld(options)
 	var about About
@@ -220,7 +220,7 @@ func eventsAmong(objects []*unstructured.Unstructured) (found []corev1.Event) {
 	return found
 }
 
-// together returns the places of objects that are deleted together, all 0 unless ordered.
+// together returns the objects' places in a set, all 0 unless ordered.
 func together(objects []*unstructured.Unstructured, ordered bool, without []string) map[string]any {
 	set := facts.Document{}
 	mapped := Resources(objects)
@@ -236,8 +236,8 @@ func together(objects []*unstructured.Unstructured, ordered bool, without []stri
 	return set
 }
 
-// Decode converts an object through JSON: its errors name the field, and apimachinery's converter takes
-// longer for a few thousand objects, as it copies its cache of fields for each new one.
+// Decode converts through JSON: its errors name the field, and apimachinery's converter is slower, as it
+// copies its cache for each new field.
 func Decode(obj *unstructured.Unstructured, into any) error {
 	data, err := json.Marshal(obj.Object)
 	if err != nil {
@@ -269,7 +269,7 @@ func checkedObject(obj *unstructured.Unstructured) (runtime.Object, error) {
 	return obj, Decode(obj, &metav1.PartialObjectMetadata{})
 }
 
-// Items returns the mappings in a list of an object.
+// Items returns the mappings in a list.
 func Items(object map[string]any, path ...string) (items []map[string]any) {
 	list, _, _ := unstructured.NestedFieldNoCopy(object, path...)
 	values, _ := list.([]any)

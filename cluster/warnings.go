@@ -23,13 +23,13 @@ type subject struct {
 	uid       types.UID
 }
 
-// warning sums up the Events of one reason about an object.
+// warning sums up Events of one reason.
 type warning struct {
 	message     string
 	first, last time.Time
 }
 
-// TakeWarnings replaces the warning Events, for later conditions.
+// TakeWarnings replaces the warning Events.
 func (w *World) TakeWarnings(events []corev1.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,8 +75,7 @@ func warningsIn(events []corev1.Event) map[subject]map[string]warning {
 	return found
 }
 
-// warningsAbout returns warnings as conditions, if only users with rights to the object may create them. w.mu is
-// held.
+// warningsAbout returns conditions, if only users with rights to the object may create them. w.mu is held.
 func (w *World) warningsAbout(resource, namespace string, uid types.UID) (conditions []any) {
 	in := EventsOf(namespace)
 	of := w.warnings[subject{in, uid}]

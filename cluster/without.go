@@ -168,7 +168,7 @@ func (o without) View(f func(doc map[string]any)) {
 	})
 }
 
-// Input returns the input of policies for a request without the removed facts.
+// Input returns an input without the removed facts.
 func (t *Without) Input(input map[string]any) map[string]any {
 	input = pruned(input, is("ownership"), t.carried)
 	if refusals, some := input["refusals"].([]any); some {

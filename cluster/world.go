@@ -29,7 +29,7 @@ import (
 	"github.com/termguard/termguard/internal/background"
 )
 
-// Resource is one kind of object that the API serves.
+// Resource is a served kind.
 type Resource = facts.Resource
 
 // Types of the document.
@@ -41,7 +41,7 @@ type (
 	Pod      = facts.Pod
 )
 
-// Dial opens a connection, as net.Dialer's DialContext.
+// Dial is like net.Dialer's DialContext.
 type Dial = refusals.Dial
 
 // States of a finalizer's owner.
@@ -51,8 +51,7 @@ const (
 	Unasked = ownership.Unasked // unknown without a cluster
 )
 
-// OwnerAnnotation declares, on an object, the owner of its finalizers: "KIND/NAMESPACE/NAME" of a workload,
-// or "external".
+// OwnerAnnotation is ownership.Annotation.
 const OwnerAnnotation = ownership.Annotation
 
 // Options configure a World. The zero value works.
@@ -62,18 +61,18 @@ type Options struct {
 	// Owners declares owners by finalizer, as OwnerAnnotation does. They outweigh other evidence, except
 	// about built-in finalizers.
 	Owners map[string]string
-	// Trusts reports whether annotations count on a namespace's objects; always by default.
+	// Trusts reports whether annotations count on a namespace and its objects; always by default.
 	Trusts func(namespace string) bool
-	// Home is termguard's namespace, with the reports of node probes; HomeNamespace by default.
+	// Home is termguard's namespace; HomeNamespace by default.
 	Home string
 	// MaxNames bounds the names that the facts hold of a group; 5 by default.
 	MaxNames int
 	// Dial connects to Services, to check webhooks' certificates; nil to check none. Set it only if
 	// ClusterIPs are the cluster's own.
 	Dial Dial
-	// Progress is called by Collect for each finished resource, from several goroutines.
+	// Progress is called by Collect for each finished resource, concurrently.
 	Progress func(done, of int)
-	// Arrived is called for each object, or the metadata that is read of it, from several goroutines.
+	// Arrived is called for each object, or its metadata if only that is read, concurrently.
 	Arrived func(Resource, metav1.Object)
 	// Now is time.Now by default.
 	Now func() time.Time
@@ -86,7 +85,7 @@ type Options struct {
 
 // Manifests describe the target of manifests.
 type Manifests struct {
-	// Version of the API server, as in gitVersion; "" for any.
+	// Version is a gitVersion; "" for any.
 	Version string
 	// Others reports whether other manifests run a workload of the catalog; it may be nil.
 	Others func(catalog.Workload) bool
@@ -115,14 +114,14 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// controller returns the service account in kube-system that removes a finalizer, "" if the catalog has none.
+// controller returns the service account in kube-system that removes a finalizer, or "".
 func (o *Options) controller(finalizer string) string {
 	entry, _ := o.Catalog.Lookup(finalizer, "")
 	return entry.ServiceAccount
 }
 
-// World reduces objects to the facts as they arrive. Its parts keep their own state and write their own
-// sections; objects that none needs are only counted. It is safe for concurrent use, and locks for all parts.
+// World reduces objects to facts as they arrive, and only counts objects that no part needs. It is safe for
+// concurrent use, and locks for all parts.
 type World struct {
 	options Options
 
@@ -143,13 +142,12 @@ type World struct {
 	references *references.Part
 	keepers    map[string][]facts.Keeper // by resource
 
-	// within is the only namespace that is read of resources that matter only by metadata, "" for all.
 	within string
-	// asked has the errors of needed objects that were requested by name.
+	// asked has the errors of objects requested by name.
 	asked map[references.Thing]error
 }
 
-// sections is their least number: lint makes many documents, and a growing map takes twice as much.
+// sections is the document's least number: lint makes many, and a growing map takes twice as much.
 const sections = 57
 
 // NewWorld returns an empty World.
@@ -201,7 +199,7 @@ func (w *World) Over(snapshot *World) {
 	})
 }
 
-// over merges above over below, key by key; equal and single values are shared, not copied.
+// over merges key by key; equal and single values are shared, not copied.
 func over(below, above map[string]any, depth int) map[string]any {
 	if len(above) == 0 {
 		return below
@@ -224,7 +222,7 @@ func over(below, above map[string]any, depth int) map[string]any {
 	return merged
 }
 
-// Reached waits until the facts can be read. An error means that their lock is held for too long.
+// Reached waits until the facts can be read; an error means that their lock is held for too long.
 func (w *World) Reached(ctx context.Context) error {
 	const pause = 10 * time.Millisecond
 	for !w.mu.TryRLock() {
@@ -271,7 +269,7 @@ func (w *World) now() time.Time { return w.options.Now() }
 // longestHold bounds how long settling holds the lock, apart from one piece of work: a review has 300 ms.
 const longestHold = time.Millisecond
 
-// Settle updates the facts that depend on several objects. It yields the lock in between.
+// Settle updates the facts that depend on several objects, and yields the lock in between.
 func (w *World) Settle() {
 	w.settling.Lock()
 	defer w.settling.Unlock()
@@ -287,7 +285,7 @@ func (w *World) Settle() {
 	})
 }
 
-// settle is Settle with the locks held. The facts may change whenever it calls yield.
+// settle is Settle with the locks held; the facts may change whenever it calls yield.
 func (w *World) settle(yield func()) {
 	done := false
 	defer func() {
@@ -342,7 +340,7 @@ func (c contents) NeedsKubelet(namespace string) bool { return c.w.nodes.NeedsKu
 // maxPodLabels bounds the work for one namespace.
 const maxPodLabels = 100
 
-// PodLabels returns none unless all pods run: others are not kept with their labels. is for namespaces whose pods all run: others are not kept with their labels.
+// PodLabels returns none unless all pods run: others are not kept with their labels.
 func (c contents) PodLabels(namespace string) []labels.Set {
 	different, pods := c.w.budgets.Labels(namespace)
 	if r := c.w.inventory.resources["pods"]; r == nil || r.counts[namespace] != pods || len(different) > maxPodLabels {
@@ -370,8 +368,8 @@ func (n named) Look(resource string, key types.NamespacedName) references.Presen
 	return references.Presence{Known: true, There: true, Held: n.w.ownership.Holds(resource, key), Leaving: n.w.ownership.Leaving(resource, key)}
 }
 
-// Undefined reports whether a kind lacks a definition. A group with followed kinds but without definitions
-// may be another API server's.
+// Undefined reports whether a kind lacks a definition. A group with followed kinds but no definition may be
+// another API server's.
 func (n named) Undefined(kind schema.GroupKind) bool {
 	if n.w.options.Manifests != nil || n.w.ownership.Resource(kind) != "" || slices.Contains(facts.BuiltinGroups(), kind.Group) {
 		return false
@@ -387,8 +385,7 @@ func (n named) Undefined(kind schema.GroupKind) bool {
 	return true
 }
 
-// Lets reports whether RBAC allows a finalizer's owner a deed, as the account "namespace/name", or itself if
-// "".
+// Lets reports whether RBAC allows a deed to the account "namespace/name", "" for the finalizer's owner.
 func (n named) Lets(finalizer, resource, namespace string, deed catalog.Deed, account string) (lets, known bool, only []references.Thing) {
 	on, actors := n.w.ownership.Resource(deed.Kind), []string{account}
 	if account == "" {
@@ -424,9 +421,9 @@ func (w *World) SetVersion(git string) {
 	w.doc["version"] = map[string]any{
 		"git": git, "bugs": bugs,
 		"podsFirst": podsFirst,
-		// Every list of a namespace comes from a cache of the whole resource, and is refused while that
-		// cannot be filled: ConsistentListFromCache and ResilientWatchCacheInitialization are on from 1.31
-		// (apiserver, pkg/features/kube_features.go).
+		// Lists come from a cache of the whole resource, and are refused while it cannot be filled:
+		// ConsistentListFromCache and ResilientWatchCacheInitialization are on from 1.31 (apiserver,
+		// pkg/features/kube_features.go).
 		"listsFromCache": catalog.AtLeast(git, 1, 31),
 	}
 }
@@ -451,8 +448,8 @@ func (w *World) Follow(resources []Resource) {
 	w.references.Follow(scopes)
 }
 
-// Role reports whether objects are read whole, whether always from all namespaces, and in a role: objects
-// that were read in a lower one must be read again.
+// Role reports whether objects are read whole, whether always from all namespaces, and in a role: objects read
+// in a lower one must be read again.
 func (w *World) Role(res Resource) (whole, everywhere bool, role int) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -471,7 +468,7 @@ func (w *World) WorksElsewhere(namespace string) bool {
 	return w.ownership.WorksElsewhere(namespace) || w.refusals.ConvertsFrom(namespace) || w.refusals.SeesUpdatesFrom(namespace)
 }
 
-// SetWithin sets the only namespace that is read of resources that matter only by metadata, "" for all.
+// SetWithin sets the only namespace read of resources that matter only by metadata, "" for all.
 func (w *World) SetWithin(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -484,8 +481,7 @@ func (w *World) resight() {
 	w.references.Resight()
 }
 
-// SetListError records why an available aggregated API, or unconvertible objects, cannot be listed; "" undoes
-// it.
+// SetListError records why an aggregated API, or unconvertible objects, cannot be listed; "" undoes it.
 func (w *World) SetListError(res Resource, message string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -537,8 +533,7 @@ func (w *World) SetLeases(list []coordinationv1.Lease) {
 	w.ownership.SetLeases(list)
 }
 
-// Shows reports whether the facts know an object with exactly these finalizers, in its metadata or, for a
-// namespace, its spec; false for an unseen resource.
+// Shows reports whether the facts know an object with exactly these finalizers; false for an unseen resource.
 func (w *World) Shows(res schema.GroupResource, key types.NamespacedName, uid types.UID, finalizers []string) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
