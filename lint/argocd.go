@@ -129,8 +129,7 @@ func isArgoFinalizer(finalizer string) bool {
 	return finalizer == argoFinalizer || strings.HasPrefix(finalizer, argoFinalizer+"/")
 }
 
-// isSelfManagedApp reports whether an Application with argoFinalizer certainly deploys the Argo CD of its own
-// namespace and cluster.
+// isSelfManagedApp reports whether an Application with argoFinalizer certainly deploys its own Argo CD.
 func (s *set) isSelfManagedApp(o *files.Object, value map[string]any) bool {
 	if value["kind"] != "Application" || !isGitOps(o) {
 		return false

@@ -39,8 +39,7 @@ type Options struct {
 	Exclude files.Exclude
 	// IncludeTests lints fixtures, golden files and copies from a cluster. Paths are never left out.
 	IncludeTests bool
-	// Only, if not nil, limits findings to deleted objects and places in these files; others are read for
-	// facts.
+	// Only, if not nil, limits findings to objects and places in these files; others are read for facts.
 	Only []string
 	// Render renders charts, also with the files Values, and kustomizations, instead of their parts, if
 	// Renderer is found.

@@ -114,7 +114,7 @@ func renderAll(ctx context.Context, program string, builds []*build, done func(*
 	wait.Wait()
 }
 
-// renderBuild tries a chart that rejects its values with others of its own.
+// renderBuild tries other values of a chart that rejects its own.
 func (r *renderer) renderBuild(ctx context.Context, b *build) (rendering, error) {
 	first, err := r.render(ctx, b.request)
 	if err != nil || first.Error == "" || b.request.Kind != "chart" {

@@ -66,7 +66,7 @@ func sharedFlags(c *cobra.Command) *pflag.FlagSet {
 	return flags
 }
 
-// newOptions lists the flags that the help of each command leaves out, as kubectl options does.
+// newOptions lists the flags that --help leaves out, as kubectl options does.
 func newOptions() *cobra.Command {
 	return &cobra.Command{
 		Use: "options", Short: "Show the flags that commands share", Args: cobra.NoArgs, Hidden: true,

@@ -1,4 +1,4 @@
-// Package report writes the findings of a lint run for people, code scanning, test reports and annotations.
+// Package report writes the findings of a lint run in several formats.
 package report
 
 import (

@@ -109,7 +109,7 @@ func Problem(p lint.Problem) string {
 	return placeText(p.Place) + ": error: " + toPrintable(p.Message)
 }
 
-// placeText returns file:line:col, as editors and terminals understand it.
+// placeText returns file:line:col, as editors understand it.
 func placeText(p lint.Place) string {
 	file := toPrintable(p.File)
 	if p.File == "-" {

@@ -18,7 +18,6 @@ func Formats() []string { return report.Names() }
 
 type output struct{ format, file string }
 
-// parseOutputs parses FORMAT[=FILE].
 func parseOutputs(values []string) ([]output, error) {
 	var all []output
 	formats := map[string]string{}

@@ -19,7 +19,6 @@ import (
 
 // Options are the flags; the configuration supplies unset ones.
 type Options struct {
-	// Paths are files, folders, and "-" for Stdin.
 	Paths []string
 	// Config defaults to settings.FileName beside the first of Paths and upwards.
 	Config string
@@ -41,9 +40,8 @@ type Options struct {
 	// ChangedSince is a branch, tag or commit.
 	ChangedSince string
 	IncludeTests bool
-	// Render uses the files Values for charts.
-	Render bool
-	Values []string
+	Render       bool
+	Values       []string
 	// Timeout of 0 means no limit.
 	Timeout time.Duration
 	Version string

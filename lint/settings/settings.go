@@ -46,8 +46,7 @@ type Settings struct {
 	// Exclude are patterns as in .gitignore.
 	Exclude []string
 	// Severity is by policy.
-	Severity map[string]policies.Severity
-	// FailOn is the least severity that fails a run, or Never.
+	Severity          map[string]policies.Severity
 	FailOn            string `yaml:"failOn"`
 	KubernetesVersion string `yaml:"kubernetesVersion"`
 	Snapshot          string
