@@ -172,7 +172,7 @@ func (q Question) items(ctx context.Context, engine Evaluator, world *cluster.Wo
 	return each(ctx, engine, world, set, q.Targets, request)
 }
 
-// Each evaluates n things in few goroutines: the stack for policies grows once in each. An error ends it.
+// Each evaluates n things in few goroutines: the stack for policies grows once in each.
 func Each(ctx context.Context, n int, evaluate func(ctx context.Context, i int) error) error {
 	return parallel(ctx, runtime.GOMAXPROCS(0), n, evaluate)
 }

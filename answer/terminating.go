@@ -99,7 +99,7 @@ func (e *Endings) Arrived(res cluster.Resource, m metav1.Object) {
 	e.found[end.uid] = end
 }
 
-// Ask also evaluates the objects deleted with subjects: content of a namespace or definition, and dependents.
+// Ask also evaluates the objects deleted with subjects.
 func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, subjects []Subject, options map[string]any) (Answer, error) {
 	var next []types.UID
 	for _, s := range subjects {
