@@ -1,5 +1,5 @@
 // Package scan evaluates the deletion of everything in a cluster by package answer, and groups the blockers by
-// cause: what fixing one would unblock.
+// cause.
 package scan
 
 import (
