@@ -1,5 +1,4 @@
-// Package doctor checks an installation of termguard: its objects, the path from the API server to the
-// webhook, and the users' configuration.
+// Package doctor checks an installation of termguard.
 package doctor
 
 import (
