@@ -1,5 +1,4 @@
-// Package probe inspects a node for causes of stuck pods that the API does not show: files, mounts,
-// processes, the container runtime and file systems.
+// Package probe inspects a node for causes of stuck pods that the API does not show.
 //
 // It only reads. It opens no file of a pod, follows no link, and does not enter mounted file systems (a dead
 // network file system would block it). The files, the time and the report are bounded; the report lists

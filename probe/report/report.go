@@ -1,5 +1,4 @@
-// Package report defines the report of the node probe: its format, its limits, and the ConfigMap that holds
-// it.
+// Package report defines the report of the node probe.
 package report
 
 import (
