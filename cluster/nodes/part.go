@@ -1,5 +1,4 @@
-// Package nodes finds what keeps pods from terminating on their nodes: missing or unresponsive nodes, missing
-// drivers, known bugs, full disks, and effects of the pods themselves.
+// Package nodes finds what keeps pods from terminating on their nodes.
 package nodes
 
 import (
