@@ -1,5 +1,4 @@
-// Package certs provides the webhook's serving certificate, from an embedded authority or from files that
-// another program, such as cert-manager, renews.
+// Package certs provides the webhook's serving certificate, from an embedded authority or from files.
 package certs
 
 import (
