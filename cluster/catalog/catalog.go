@@ -96,7 +96,7 @@ type Set struct {
 
 // By reports whether a container matches s. With Since or Before, an image needs a version as its tag.
 func (s Set) By(image string, args []string) bool {
-	if imageName(image) != s.Image {
+	if ImageName(image) != s.Image {
 		return false
 	}
 	if s.Option != "" && !slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, s.Option) }) {
@@ -155,7 +155,7 @@ var versionSuffix = regexp.MustCompile(`^(-v?[0-9][0-9a-z]*)+$`)
 //     (cert-manager-webhook), as do words before it that its image has, too (cloak-external-secrets);
 //   - by a generic name, only in w.Namespace and as it is.
 func (w Workload) Matches(kind, namespace, name string, images []string) bool {
-	if w.Image != "" && slices.ContainsFunc(images, func(ref string) bool { return imageName(ref) == w.Image }) {
+	if w.Image != "" && slices.ContainsFunc(images, func(ref string) bool { return ImageName(ref) == w.Image }) {
 		return true
 	}
 	if w.Name == "" || w.Kind != "" && w.Kind != kind {
@@ -164,7 +164,7 @@ func (w Workload) Matches(kind, namespace, name string, images []string) bool {
 	if Generic(w.Name) {
 		return w.Namespace != "" && namespace == w.Namespace && glob(w.Name, name)
 	}
-	if glob(w.Name, name) || glob("*-"+w.Name, name) && !slices.ContainsFunc(images, func(ref string) bool { return w.longer(name, imageName(ref)) }) {
+	if glob(w.Name, name) || glob("*-"+w.Name, name) && !slices.ContainsFunc(images, func(ref string) bool { return w.longer(name, ImageName(ref)) }) {
 		return true
 	}
 	rest, found := strings.CutPrefix(name, w.Name)
@@ -179,7 +179,7 @@ func (w Workload) longer(name, image string) bool {
 // Doubtful reports whether Matches finds a workload only by the end of its name, which no image has.
 func (w Workload) Doubtful(name string, images []string) bool {
 	return len(images) > 0 && !Generic(w.Name) && !glob(w.Name, name) && glob("*-"+w.Name, name) && !slices.ContainsFunc(images, func(ref string) bool {
-		image := imageName(ref)
+		image := ImageName(ref)
 		return glob("*"+w.Name+"*", image) || w.Image != "" && strings.Contains(image, w.Image)
 	})
 }
@@ -189,7 +189,8 @@ func glob(pattern, name string) bool {
 	return err == nil && matched
 }
 
-func imageName(ref string) string {
+// ImageName returns the last path element of an image reference, without tag and digest.
+func ImageName(ref string) string {
 	ref, _, _ = strings.Cut(ref, "@")
 	name, _, _ := strings.Cut(path.Base(ref), ":")
 	return name

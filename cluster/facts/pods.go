@@ -1,9 +1,7 @@
 package facts
 
 import (
-	"path"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -89,11 +87,4 @@ func Crashed(pod *corev1.Pod) (last, often int64) {
 		}
 	}
 	return last, often
-}
-
-// ImageName returns the last path element of an image reference, without tag and digest.
-func ImageName(ref string) string {
-	ref, _, _ = strings.Cut(ref, "@")
-	name, _, _ := strings.Cut(path.Base(ref), ":")
-	return name
 }

@@ -124,7 +124,7 @@ func registrar(pod *corev1.Pod) (dir string, ok bool) {
 		return "", false
 	}
 	for _, c := range pod.Spec.Containers {
-		if facts.ImageName(c.Image) != "csi-node-driver-registrar" {
+		if catalog.ImageName(c.Image) != "csi-node-driver-registrar" {
 			continue
 		}
 		ok = true

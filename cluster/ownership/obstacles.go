@@ -18,7 +18,7 @@ type obstacle struct {
 func (p *Part) releasesOf(spec corev1.PodSpec) []string {
 	var found []string
 	for _, c := range spec.Containers {
-		if p.affected[facts.ImageName(c.Image)] {
+		if p.affected[catalog.ImageName(c.Image)] {
 			found = append(found, c.Image)
 		}
 	}
@@ -56,7 +56,7 @@ func (p *Part) releaseWith(f catalog.Obstacle, q *question, j judgement) string 
 	}
 	for _, wl := range p.runningImage(f.Image, q, j) {
 		for _, ref := range wl.releases {
-			if facts.ImageName(ref) == f.Image && f.In(catalog.Tag(ref)) && (f.Right == nil || p.lacks(wl.account, *f.Right)) {
+			if catalog.ImageName(ref) == f.Image && f.In(catalog.Tag(ref)) && (f.Right == nil || p.lacks(wl.account, *f.Right)) {
 				return f.Image + ":" + catalog.Tag(ref)
 			}
 		}
@@ -67,7 +67,7 @@ func (p *Part) releaseWith(f catalog.Obstacle, q *question, j judgement) string 
 // runningImage returns the owner's workloads that run an image, or else any that are evidence.
 func (p *Part) runningImage(image string, q *question, j judgement) []workload {
 	runs := func(wl workload) bool {
-		return slices.ContainsFunc(wl.releases, func(ref string) bool { return facts.ImageName(ref) == image })
+		return slices.ContainsFunc(wl.releases, func(ref string) bool { return catalog.ImageName(ref) == image })
 	}
 	where := slices.DeleteFunc(slices.Concat(j.workloads, q.matched), func(wl workload) bool { return !runs(wl) })
 	if len(where) == 0 {
@@ -80,7 +80,7 @@ func (p *Part) sure(of catalog.Set, q *question, j judgement) bool {
 	where := p.runningImage(of.Image, q, j)
 	for _, wl := range where {
 		for _, ref := range wl.releases {
-			if facts.ImageName(ref) == of.Image && !of.By(ref, nil) {
+			if catalog.ImageName(ref) == of.Image && !of.By(ref, nil) {
 				return false
 			}
 		}

@@ -269,7 +269,7 @@ func accountOf(namespace string, spec corev1.PodSpec) string {
 func imagesOf(spec corev1.PodSpec) []string {
 	var images []string
 	for _, c := range spec.Containers {
-		images = append(images, facts.ImageName(c.Image))
+		images = append(images, catalog.ImageName(c.Image))
 	}
 	return images
 }
