@@ -13,6 +13,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/internal/shell"
 )
 
@@ -115,7 +116,7 @@ func decodeFinding(p Policy, value any, about *subject) (Finding, error) {
 	case m.Manifest.Severity != "" && m.Manifest.Severity != None && !slices.Contains(severities, m.Manifest.Severity):
 		return f, fmt.Errorf("manifest: severity %q: want one of %v, or %s", m.Manifest.Severity, severities, None)
 	}
-	f.Kind, f.Manifest, f.Message, f.Field = m.Kind, m.Manifest, cut(m.Msg, MaxMessage), cut(m.Field, maxText)
+	f.Kind, f.Manifest, f.Message, f.Field = m.Kind, m.Manifest, printable.Cut(m.Msg, MaxMessage), printable.Cut(m.Field, maxText)
 	if m.EstimateSeconds != nil {
 		f.EstimateSeconds = new(int(*m.EstimateSeconds))
 	}
@@ -127,7 +128,7 @@ func decodeFinding(p Policy, value any, about *subject) (Finding, error) {
 	}
 	f.Evidence = append([]string{}, m.Evidence...)
 	for i, line := range f.Evidence {
-		f.Evidence[i] = cut(line, maxText)
+		f.Evidence[i] = printable.Cut(line, maxText)
 	}
 	for _, s := range m.Steps {
 		if err := s.complete(); err != nil {
@@ -141,19 +142,12 @@ func decodeFinding(p Policy, value any, about *subject) (Finding, error) {
 	f.Cause = m.Cause
 	about.keep(&f)
 	about.blame(&f)
-	f.Remedy = cmp.Or(cut(m.Remedy, maxText), prose(f.Steps), p.Remedy)
+	f.Remedy = cmp.Or(printable.Cut(m.Remedy, maxText), prose(f.Steps), p.Remedy)
 	return f, nil
 }
 
-func cut(text string, limit int) string {
-	if len(text) > limit && utf8.RuneCountInString(text) > limit {
-		return string([]rune(text)[:limit-1]) + "…"
-	}
-	return text
-}
-
 func (o *Object) check() error {
-	o.Resource, o.Namespace, o.Name = cut(o.Resource, maxText), cut(o.Namespace, maxText), cut(o.Name, maxText)
+	o.Resource, o.Namespace, o.Name = printable.Cut(o.Resource, maxText), printable.Cut(o.Namespace, maxText), printable.Cut(o.Name, maxText)
 	if o.Resource == "" {
 		return errors.New("resource is missing")
 	}
@@ -183,7 +177,7 @@ func (s *step) complete() error {
 	case s.Action != nil && s.Command != nil:
 		return errors.New("command and action: want one of them")
 	}
-	s.Do, s.Hearsay = cut(s.Do, maxText), cut(s.Hearsay, maxText)
+	s.Do, s.Hearsay = printable.Cut(s.Do, maxText), printable.Cut(s.Hearsay, maxText)
 	if s.Then != "" {
 		s.Step = s.Promising(s.Then)
 	}
@@ -233,9 +227,9 @@ func (c *Cause) check() error {
 			return fmt.Errorf("object: %w", err)
 		}
 	}
-	c.Finalizer, c.Node, c.Refusal = cut(c.Finalizer, maxText), cut(c.Node, maxText), cut(c.Refusal, maxText)
+	c.Finalizer, c.Node, c.Refusal = printable.Cut(c.Finalizer, maxText), printable.Cut(c.Node, maxText), printable.Cut(c.Refusal, maxText)
 	if c.Owner != nil {
-		c.Owner.Name, c.Owner.State = cut(c.Owner.Name, maxText), cut(c.Owner.State, maxText)
+		c.Owner.Name, c.Owner.State = printable.Cut(c.Owner.Name, maxText), printable.Cut(c.Owner.State, maxText)
 	}
 	switch {
 	case c.Title == "":
@@ -244,7 +238,7 @@ func (c *Cause) check() error {
 	case c.Node != "":
 		c.Title = "node " + c.Node + " " + c.Title
 	}
-	c.Title = cut(c.Title, MaxMessage)
+	c.Title = printable.Cut(c.Title, MaxMessage)
 	return nil
 }
 

@@ -122,7 +122,7 @@ func (o *outcome) addOverrides(complete bool) {
 		if !o.differs(without) {
 			return
 		}
-		o.audit[key] = truncate(printable.Line(by), maxReason)
+		o.audit[key] = printable.Cut(printable.Line(by), maxReason)
 		if complete && len(without.denials) > 0 && len(o.denials) == 0 {
 			o.overrides = append(o.overrides, override{without.denials, by})
 		}
@@ -151,9 +151,9 @@ func (o *outcome) refuse(trust config.Trust) {
 	by := ""
 	switch {
 	case reason != "" && isTrusted:
-		reason = truncate(reason, maxReason)
+		reason = printable.Cut(reason, maxReason)
 		o.decision, by = decisionBreakGlass, "annotation "+AllowAnnotation+": "+reason
-		o.notices = slices.Insert(o.notices, 0, fmt.Sprintf("allowed all the same: annotation %s says %q", AllowAnnotation, truncate(reason, 100)))
+		o.notices = slices.Insert(o.notices, 0, fmt.Sprintf("allowed all the same: annotation %s says %q", AllowAnnotation, printable.Cut(reason, 100)))
 		o.audit["break-glass"] = reason
 	case reason != "":
 		o.notices = append(o.notices, "annotation "+AllowAnnotation+" counts neither in this namespace nor from you")
@@ -204,7 +204,7 @@ func unseenNote(findings []policies.Finding, unseen []policies.Unseen) string {
 	case len(unseen) == 1:
 		return incomplete + unseen[0].String()
 	default:
-		return fmt.Sprintf("%s%s (%s)", incomplete, truncate(unseen[0].String(), 180), page.More(len(unseen)-1, ""))
+		return fmt.Sprintf("%s%s (%s)", incomplete, printable.Cut(unseen[0].String(), 180), page.More(len(unseen)-1, ""))
 	}
 }
 

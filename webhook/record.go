@@ -56,13 +56,13 @@ func (h *Handler) record(o *outcome, change override) {
 		}
 	}
 	resource, key, why := r.GroupResource(), r.Key(), change.denials[0].Message
-	user := truncate(printable.Line(r.UserInfo.Username), maxLogged)
-	about := []any{"uid", loggedUID(o.uid), "user", user, "on", string(o.trigger), "resource", truncate(resource.String(), maxLogged), "namespace", truncate(key.Namespace, maxLogged),
-		"name", truncate(key.Name, maxLogged), "policies", ids, "known", o.inFacts, "authentic", h.options.Authentic}
+	user := printable.Cut(printable.Line(r.UserInfo.Username), maxLogged)
+	about := []any{"uid", loggedUID(o.uid), "user", user, "on", string(o.trigger), "resource", printable.Cut(resource.String(), maxLogged), "namespace", printable.Cut(key.Namespace, maxLogged),
+		"name", printable.Cut(key.Name, maxLogged), "policies", ids, "known", o.inFacts, "authentic", h.options.Authentic}
 	if change.by == "" {
 		h.options.Log.Info("refused", append(about, "why", why)...)
 	} else {
-		h.options.Log.Info("allowed what would be denied", append(about, "by", truncate(change.by, maxReason))...)
+		h.options.Log.Info("allowed what would be denied", append(about, "by", printable.Cut(change.by, maxReason))...)
 	}
 	if !o.inFacts || h.options.Recorder == nil || !h.options.Authentic {
 		return
@@ -71,16 +71,16 @@ func (h *Handler) record(o *outcome, change override) {
 	if o.terminating { // the namespace accepts no Events
 		object = &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: key.Namespace}
 	}
-	reason, action := "Deletion", "refused to "+truncate(user, 200)
+	reason, action := "Deletion", "refused to "+printable.Cut(user, 200)
 	if r.EditsFinalizers() {
 		reason = "FinalizerEdit"
 	}
 	if change.by == "" {
 		reason += "Refused"
 	} else {
-		reason, action = reason+"LetThrough", "let through by "+truncate(change.by, 500)+"; refused"
+		reason, action = reason+"LetThrough", "let through by "+printable.Cut(change.by, 500)+"; refused"
 	}
-	h.options.Recorder.Event(object, corev1.EventTypeWarning, reason, truncate(printable.Line(fmt.Sprintf("%s/%s: %s by policy %s: %s",
+	h.options.Recorder.Event(object, corev1.EventTypeWarning, reason, printable.Cut(printable.Line(fmt.Sprintf("%s/%s: %s by policy %s: %s",
 		resource, key.Name, action, strings.Join(ids, ", "), why)), 1000))
 }
 
@@ -88,7 +88,7 @@ func (h *Handler) record(o *outcome, change override) {
 const maxLogged = 256
 
 // A forged uid may have megabytes.
-func loggedUID(uid types.UID) string { return truncate(printable.Line(string(uid)), maxLogged) }
+func loggedUID(uid types.UID) string { return printable.Cut(printable.Line(string(uid)), maxLogged) }
 
 // In each namespace; then one in ten seconds. client-go tracks the last 4096 namespaces, and queues 1000
 // Events; further ones are dropped.

@@ -41,7 +41,7 @@ const (
 
 // lines cuts JSON into warnings, with long fields shortened so that all fit.
 func (s Status) lines() []string {
-	fit := func(text string) string { return truncate(printable.Line(text), maxField) }
+	fit := func(text string) string { return printable.Cut(printable.Line(text), maxField) }
 	rejections := slices.Clone(s.Rejections)
 	if len(rejections) > maxRejections {
 		rejections = page.Fold(rejections, maxRejections-1, "")

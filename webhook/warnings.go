@@ -134,14 +134,7 @@ func warningLine(text, policy string) string {
 	if policy != "" {
 		end = policies.WarningEnd(policy)
 	}
-	return policies.WarningStart + truncate(printable.Line(text), maxLine-utf8.RuneCountInString(policies.WarningStart+end)) + end
-}
-
-func truncate(text string, limit int) string {
-	if len(text) <= limit || utf8.RuneCountInString(text) <= limit {
-		return text
-	}
-	return string([]rune(text)[:limit-1]) + "…"
+	return policies.WarningStart + printable.Cut(printable.Line(text), maxLine-utf8.RuneCountInString(policies.WarningStart+end)) + end
 }
 
 func targetOf(r *question.Request) string {
@@ -167,5 +160,5 @@ func refusal(r *question.Request, why []policies.Finding, isTrusted bool) string
 		force = "contact an administrator whom termguard's configuration trusts (trustAnnotations)"
 	}
 	return printable.Line(fmt.Sprintf("termguard: %s %s is refused: %s%s%s [%s]. Evidence and the safe way out: kubectl termguard check %s, or see %s. To go ahead all the same: %s",
-		what, r.GroupResource().String()+"/"+r.Key().Name, prefix(r, why[0]), truncate(why[0].Message, maxLine), others, why[0].Policy, targetOf(r), runbooksURL, force))
+		what, r.GroupResource().String()+"/"+r.Key().Name, prefix(r, why[0]), printable.Cut(why[0].Message, maxLine), others, why[0].Policy, targetOf(r), runbooksURL, force))
 }

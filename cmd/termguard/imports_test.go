@@ -40,7 +40,7 @@ var layers = map[string][]string{
 	"lint/runner":         {"page", "internal/nearest", "internal/shell", "lint", "lint/report", "lint/settings", "lint/files", "lint/triage", "policies"},
 	"lint/report":         {"internal/printable", "page", "lint", "lint/triage", "policies"},
 	"question":            {},
-	"policies":            {"internal/nearest", "internal/shell"},
+	"policies":            {"internal/nearest", "internal/printable", "internal/shell"},
 	// The top reads facts from a cluster; below it are the lock and the requests for them; below
 	// that the judges, which do not import each other; below them the vocabulary.
 	"cluster/live":        {"internal/background", "probe/report", "cluster", "cluster/facts", "cluster/ownership", "cluster/refusals"},

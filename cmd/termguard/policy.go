@@ -11,6 +11,7 @@ import (
 
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/internal/nearest"
+	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
@@ -128,7 +129,7 @@ func writeCatalog(out io.Writer, entries []catalog.Entry) {
 			fmt.Fprintln(out, finalizer) // whole, as people search for it
 			finalizer = ""
 		}
-		fmt.Fprintf(out, "%-*s  %s\n", catalogColumn, finalizer, cut(owner, 80-catalogColumn-2))
+		fmt.Fprintf(out, "%-*s  %s\n", catalogColumn, finalizer, printable.Cut(owner, 80-catalogColumn-2))
 	}
 	line("FINALIZER", "REMOVED BY")
 	for i, e := range entries {
@@ -136,13 +137,6 @@ func writeCatalog(out io.Writer, entries []catalog.Entry) {
 			line(e.Key(), e.Owner)
 		}
 	}
-}
-
-func cut(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
 }
 
 func explain(out io.Writer, all []policies.Policy, id string) error {

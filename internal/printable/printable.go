@@ -30,6 +30,14 @@ func But(text, kept string) string {
 	}, text)
 }
 
+// Cut returns at most limit runes of a text, the last of them an ellipsis if some are left out.
+func Cut(text string, limit int) string {
+	if len(text) > limit && utf8.RuneCountInString(text) > limit {
+		return string([]rune(text)[:limit-1]) + "…"
+	}
+	return text
+}
+
 // JSON escapes such characters in a JSON text, which has them only in strings.
 func JSON(text string) string {
 	if Line(text) == text {

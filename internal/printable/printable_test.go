@@ -29,3 +29,11 @@ func TestLine(t *testing.T) {
 		t.Errorf("a long text has %d bytes", len(got))
 	}
 }
+
+func TestCut(t *testing.T) {
+	for _, tc := range []struct{ text, want string }{{"four", "four"}, {"five5", "fiv…"}, {"ünïc", "ünïc"}, {"ünïcö", "ünï…"}} {
+		if got := Cut(tc.text, 4); got != tc.want {
+			t.Errorf("Cut(%q) = %q, want %q", tc.text, got, tc.want)
+		}
+	}
+}
