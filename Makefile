@@ -134,7 +134,7 @@ e2e-release: programs components ## Make a release, publish it to a registry on 
 probe-cost: programs ## Print what the probe costs a node, and what is left of the work of others beside it, for docs/probe.md (ten minutes; an idle machine)
 	cd test && go run ./cmd/probe-cost && go run ./cmd/probe-cost -beside
 
-check: test rest ## Everything that CI runs, 20 minutes: make test, all scenarios and other suites, races, a real node, linters, the demo
+check: test rest ## Everything that CI runs, some 23 minutes: make test, all scenarios and other suites, races, a real node, linters, the demo
 
 quick: fmt vet rego staticcheck regal dockerfile chart ## The part of check that takes seconds
 
