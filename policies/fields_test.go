@@ -4,11 +4,14 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/termguard/termguard/internal/race"
 )
 
 // TestTypos misspells fields of the request and of the facts, at every depth and in every syntax:
 // the compiler reports each.
 func TestTypos(t *testing.T) {
+	race.Skip(t)
 	for name, tc := range map[string]struct{ body, field string }{
 		"ASection":           {`data.cluster.nods.a`, "nods"},
 		"OfANode":            {`some n; data.cluster.nodes[n].redy`, "redy"},
@@ -57,6 +60,7 @@ pod_of(name) := data.cluster.pods[input.request.namespace][name]
 
 // TestOpenFields reads fields that may exist: those of any kind of object, and any names.
 func TestOpenFields(t *testing.T) {
+	race.Skip(t)
 	for name, body := range map[string]string{
 		"Spec":          `input.request.oldObject.spec.replicas > 1`,
 		"Data":          `input.request.object.data.anything`,
