@@ -287,11 +287,12 @@ func request(ctx context.Context, a *policies.Action, objects dynamic.ResourceIn
 // boundPatch applies only to the object with this UID.
 func boundPatch(a *policies.Action, uid types.UID) (kind types.PatchType, patch []byte, err error) {
 	if a.Type == "json" {
-		changes := []any{map[string]any{"op": "test", "path": "/metadata/uid", "value": uid}}
-		var rest []any
-		err = json.Unmarshal(a.Patch, &rest)
-		patch, failed := json.Marshal(append(changes, rest...))
-		return types.JSONPatchType, patch, cmp.Or(err, failed)
+		var changes []any
+		if err := json.Unmarshal(a.Patch, &changes); err != nil {
+			return "", nil, err
+		}
+		patch, err = json.Marshal(slices.Insert(changes, 0, any(map[string]any{"op": "test", "path": "/metadata/uid", "value": uid})))
+		return types.JSONPatchType, patch, err
 	}
 	var change map[string]any
 	if err := json.Unmarshal(a.Patch, &change); err != nil {

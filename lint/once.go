@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -106,14 +107,10 @@ func ByCause(findings []Finding) []Finding {
 	})
 	for i, same := range others {
 		var places []string
-		for _, f := range same[:min(len(same), maxPlaces)] {
+		for _, f := range same {
 			places = append(places, fmt.Sprintf("%s:%d", f.Place.File, f.Place.Line))
 		}
-		text := "the same at " + strings.Join(places, ", ")
-		if n := len(same) - maxPlaces; n > 0 {
-			text += fmt.Sprintf(" and %d more", n)
-		}
-		kept[i].Evidence = append(slices.Clone(kept[i].Evidence), text)
+		kept[i].Evidence = append(slices.Clone(kept[i].Evidence), "the same at "+page.List(places, maxPlaces))
 	}
 	return kept
 }

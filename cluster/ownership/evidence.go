@@ -147,7 +147,10 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []evidence {
 		return nil
 	}
 	for i, finalizer := range slices.Concat(spec, listed) {
-		at := max(facts.Nowhere, i-len(spec))
+		at := i - len(spec)
+		if at < 0 {
+			at = facts.Nowhere
+		}
 		switch e := of(finalizer); {
 		case at == facts.Nowhere && finalizer == "kubernetes":
 		case e == nil:

@@ -134,8 +134,8 @@ func (p *Part) controllers() facts.Section {
 				Keys: func() iter.Seq[string] {
 					var keys []string
 					for at, in := range p.held {
-						for name := range in.byName {
-							if at.resource == resource {
+						if at.resource == resource {
+							for name := range in.byName {
 								keys = append(keys, at.namespace+"/"+name)
 							}
 						}
