@@ -142,9 +142,14 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 	w.options.Arrived(res, m)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.apply(res, obj, added)
+}
+
+func (w *World) apply(res Resource, obj runtime.Object, added bool) error {
+	m, err := meta.Accessor(obj)
 	r := w.inventory.resources[res.String()]
-	if r == nil {
-		return nil // dropped meanwhile
+	if err != nil || r == nil {
+		return err // dropped meanwhile
 	}
 	key := types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
 	keeps := false
@@ -167,15 +172,16 @@ func (w *World) Apply(res Resource, obj runtime.Object, added bool) error {
 
 // Remove removes one object.
 func (w *World) Remove(res Resource, obj runtime.Object) error {
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		return err
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.remove(res, obj)
+}
+
+func (w *World) remove(res Resource, obj runtime.Object) error {
+	m, err := meta.Accessor(obj)
 	r := w.inventory.resources[res.String()]
-	if r == nil {
-		return nil
+	if err != nil || r == nil {
+		return err
 	}
 	key := types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
 	if res != eventsResource {
@@ -207,6 +213,7 @@ func (w *World) Drop(res Resource) {
 	}
 	delete(w.inventory.resources, res.String())
 	w.inventory.order = nil
+	w.refusals.SetListError(res, "")
 	w.sight.Show(res)
 	w.resight()
 }

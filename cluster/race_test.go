@@ -166,9 +166,13 @@ func TestStress(t *testing.T) {
 				_, _ = f.Unseen(), f.Namespace("a")
 			})
 		},
-		"World.Without": func(int) {
-			w.Without(Gone{Finalizers: []string{"x.io/f"}, APIServices: []string{"v1.x.io"}, Webhooks: []string{"validating/a"}, Nodes: map[string][]string{"n1": {"leaving"}}})
+		"World.Meanwhile": func(int) {
+			with(func(rng *rand.Rand) {
+				res, _, obj := random(rng)
+				must(w.Meanwhile(Repair{Changes: []Change{{Resource: res, Before: obj}}, Probed: []string{"n1"}}, func() { w.View(func(map[string]any) {}) }))
+			})
 		},
+		"World.Lacks": func(int) { w.Lacks("n1") },
 		"World.SetLeases": func(i int) {
 			holder, now := fmt.Sprint("op_", i%2), metav1.NewMicroTime(start)
 			w.SetLeases([]coordinationv1.Lease{{ObjectMeta: metav1.ObjectMeta{Namespace: "ops", Name: "x.io"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &now}}})

@@ -4,10 +4,8 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/termguard/termguard/answer"
-	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -83,7 +81,7 @@ func (s *Scan) beside(c *Cause, some []*Cause) (others []*Cause) {
 }
 
 // again evaluates questions without causes; nil if interrupted.
-func again(ctx context.Context, engine answer.Evaluator, answers []reply, which []int, options map[string]any, without ...*Cause) *Mended {
+func again(ctx context.Context, engine answer.Evaluator, answers []reply, which []int, options map[string]any, causes ...*Cause) *Mended {
 	byPlace := map[*Place][]candidate{}
 	for _, i := range which {
 		q := answers[i].candidate
@@ -91,8 +89,11 @@ func again(ctx context.Context, engine answer.Evaluator, answers []reply, which 
 	}
 	m := &Mended{Asked: len(which)}
 	for place, questions := range byPlace {
-		mended := withoutCauses{engine, place.World.Without(gone(without))}
-		for _, a := range askAll(ctx, mended, questions, options, func(int) {}) {
+		replies, err := place.without(ctx, engine, questions, options, causes)
+		if err != nil {
+			return nil
+		}
+		for _, a := range replies {
 			switch {
 			case !a.answered:
 				return nil
@@ -121,51 +122,4 @@ func (c *Cause) removable() bool {
 		return true
 	}
 	return false
-}
-
-// gone returns the facts' change that fixes causes.
-func gone(causes []*Cause) cluster.Gone {
-	g := cluster.Gone{Nodes: map[string][]string{}}
-	for _, c := range causes {
-		g.Finalizers = append(g.Finalizers, c.Finalizers...)
-		if c.Object == nil {
-			continue
-		}
-		switch o := c.Object; o.Resource {
-		case apiservices:
-			g.APIServices = append(g.APIServices, o.Name)
-		case validating, mutating:
-			g.Webhooks = append(g.Webhooks, strings.TrimSuffix(o.Resource, "webhookconfigurations.admissionregistration.k8s.io")+"/"+o.Name)
-		case definitions:
-			g.Conversions = append(g.Conversions, o.Name)
-		case nodes, csinodes:
-			g.Nodes[o.Name] = append(g.Nodes[o.Name], sections(c.Policies)...)
-		}
-	}
-	return g
-}
-
-// sections returns the sections of a node's facts that policies read.
-func sections(found []string) (all []string) {
-	ours := map[string][]string{
-		"unreachable-node": {"notReady"}, "known-bad-runtime": {"buggy"}, "volume-driver-missing": {"driverless"}, "dra-driver-missing": {"undriven"},
-		"busy-mount": {"kubeletEvents", "probes"}, "immutable-files": {"kubeletEvents", "probes"}, "network-plugin-removed": {"kubeletEvents"},
-	}
-	for _, policy := range found {
-		of, known := ours[policy]
-		if !known {
-			of = []string{"kubeletEvents", "nodeProblems", "probes", "leaving"}
-		}
-		all = append(all, of...)
-	}
-	return all
-}
-
-type withoutCauses struct {
-	answer.Evaluator
-	without *cluster.Without
-}
-
-func (a withoutCauses) Evaluate(ctx context.Context, trigger policies.Trigger, input map[string]any, facts policies.Facts) (policies.Result, error) {
-	return a.Evaluator.Evaluate(ctx, trigger, a.without.Input(input), a.without.Over(facts))
 }

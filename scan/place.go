@@ -32,6 +32,7 @@ import (
 // Place is a part of a cluster that was read at once: all, or a namespace.
 type Place struct {
 	World       *cluster.World
+	arrivals    *arrivals
 	subjects    []candidate
 	unseen      []string
 	unlisted    []Kind // some of their objects could not be listed
@@ -81,6 +82,14 @@ func kindOf(resource string, group string, held bool) (Kind, bool) {
 		return "", false
 	}
 	return Custom, true
+}
+
+// candidateOf returns false if an object is not evaluated.
+func candidateOf(res cluster.Resource, m metav1.Object) (Kind, bool) {
+	if kind, wanted := kindOf(res.String(), res.Group, len(m.GetFinalizers()) > 0); wanted {
+		return kind, true
+	}
+	return Terminating, m.GetDeletionTimestamp() != nil
 }
 
 // immortal reports whether the API server never deletes an object: its blockers say nothing.
@@ -143,7 +152,7 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	if err := found.home(ctx, config, namespace); err != nil {
 		return nil, err
 	}
-	p := &Place{World: world}
+	p := &Place{World: world, arrivals: found}
 	within := found.within(namespace, selector)
 	releasesToo := only == nil || slices.Contains(only, Releases)
 	world.Read(func(f cluster.Facts) { p.hidden(f, releasesToo && ctx.Err() == nil) })
@@ -179,6 +188,7 @@ func releaseOf(r *answer.Release) candidate {
 	}}
 }
 
+// arrivals are the objects to evaluate, and those that a repair may change.
 type arrivals struct {
 	mu      sync.Mutex
 	objects map[cluster.Resource][]metav1.Object
@@ -186,7 +196,7 @@ type arrivals struct {
 }
 
 func (a *arrivals) add(res cluster.Resource, m metav1.Object) {
-	if _, wanted := kindOf(res.String(), res.Group, len(m.GetFinalizers()) > 0); !wanted && m.GetDeletionTimestamp() == nil {
+	if _, wanted := candidateOf(res, m); !wanted && !repairable(res, m) {
 		return
 	}
 	a.mu.Lock()
@@ -265,15 +275,12 @@ func (a *arrivals) ask(p *Place, served answer.Types, user authenticationv1.User
 			return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 		})
 		for _, m := range objects {
-			kind, wanted := kindOf(res.String(), res.Group, len(m.GetFinalizers()) > 0)
-			if !wanted {
-				kind = Terminating
-			}
+			kind, wanted := candidateOf(res, m)
 			home := m.GetNamespace()
 			if kind == Namespaces {
 				home = m.GetName()
 			}
-			if within != nil && !within[home] || immortal(kind, m.GetName()) {
+			if !wanted || within != nil && !within[home] || immortal(kind, m.GetName()) {
 				continue
 			}
 			one := candidate{kind: kind, subject: func() answer.Subject { return subjectOf(typ, m, user, kind) }}

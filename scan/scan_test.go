@@ -265,7 +265,11 @@ func TestMended(t *testing.T) {
 	taken, beside := map[string]int{}, 0
 	for _, file := range append(files, "testdata/cluster.yaml") {
 		place := placeOf(t, file)
+		before := factsOf(t, place)
 		s := Run(t.Context(), engine, []*Place{place}, Options{})
+		if diff := cmp.Diff(before, factsOf(t, place)); diff != "" {
+			t.Errorf("%s: a scan changed the facts: -before, +after:\n%s", file, diff)
+		}
 		for _, c := range s.Causes {
 			if c.Class != policies.Broken || !c.removable() || slices.Equal(c.Policies, []string{"already-terminating"}) {
 				continue
@@ -287,7 +291,11 @@ func TestMended(t *testing.T) {
 				}
 			}
 			after := Scan{}
-			after.tell(askAll(t.Context(), withoutCauses{engine, place.World.Without(gone([]*Cause{&c}))}, questions, background(t), func(int) {}))
+			replies, err := place.without(t.Context(), engine, questions, background(t), []*Cause{&c})
+			if err != nil {
+				t.Fatal(err)
+			}
+			after.tell(replies)
 			left := map[policies.Object]answer.Item{}
 			for _, item := range after.Items {
 				left[item.Target] = item
@@ -320,6 +328,22 @@ func TestMended(t *testing.T) {
 	}
 }
 
+// factsOf returns the facts as JSON has them.
+func factsOf(t *testing.T, place *Place) (doc map[string]any) {
+	t.Helper()
+	place.World.View(func(all map[string]any) {
+		text, err := json.Marshal(all)
+		if err == nil {
+			err = json.Unmarshal(text, &doc)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	delete(doc, "now")
+	return doc
+}
+
 // causesOf returns the other causes that block an item.
 func causesOf(item answer.Item, but Cause) []string {
 	found := []string{}
@@ -327,7 +351,7 @@ func causesOf(item answer.Item, but Cause) []string {
 		switch {
 		case h.Cause == but.ID, strings.HasSuffix(h.Cause, "already-terminating"): // which shows where no cause is left
 		case strings.HasSuffix(h.Cause, "/known-bad-runtime") && but.Object != nil && but.Object.Resource == nodes: // it rests on the same events
-		case len(but.Finalizers) > 0 && slices.Contains([]string{"missing-reference", "owner-reports-failure", "in-use"}, policyOf(h.Cause)): // about that finalizer
+		case len(but.Finalizers) > 0 && slices.Contains([]string{"missing-reference", "owner-reports-failure", "in-use", "needs-go-with-namespace"}, policyOf(h.Cause)): // about that finalizer, or what is deleted sooner without it
 		default:
 			found = append(found, h.Cause)
 		}

@@ -51,6 +51,17 @@ func (s *Sight) Show(res Resource) {
 	s.publish()
 }
 
+// Reveal shows the resources that means selects, except those hidden by RBAC, until it is undone.
+func (s *Sight) Reveal(means func(resource string) bool) (undo func()) {
+	before := maps.Clone(s.unseen)
+	maps.DeleteFunc(s.unseen, func(resource string, u unseen) bool { return u.reason != UnseenForbidden && means(resource) })
+	s.publish()
+	return func() {
+		s.unseen = before
+		s.publish()
+	}
+}
+
 // Cut records that a namespace has more of a resource than is kept; "" withdraws it.
 func (s *Sight) Cut(resource, namespace, message string) {
 	at := part{resource, namespace}

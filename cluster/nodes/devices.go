@@ -33,6 +33,9 @@ type claim struct {
 
 type slice struct{ driver, node string }
 
+// undriven is a missing DRA driver; how says whether the pod alone has its devices.
+type undriven struct{ driver, how string }
+
 func newDevices() devices {
 	return devices{claims: map[types.NamespacedName]claim{}, slices: map[types.NamespacedName]slice{}, local: facts.Sets[slice, string]{}}
 }
@@ -116,7 +119,7 @@ func (p *Part) listUndriven(o *pod, u *use) {
 			how = "alone"
 		}
 		p.listIn(o, u, "undriven", o.in.name, node, driver, how)
-		u.undriven = append(u.undriven, map[string]any{"driver": driver, "how": how})
+		u.undriven = append(u.undriven, undriven{driver, how})
 	}
 }
 

@@ -40,7 +40,7 @@ type use struct {
 	// missing are the CSI drivers, and undriven the DRA drivers, that its node lacks; unserved are the
 	// Services of its volumes without ready endpoints.
 	missing  []string
-	undriven []any
+	undriven []undriven
 	unserved []string
 }
 
@@ -200,6 +200,19 @@ func (p *Part) listDriverless(o *pod, u *use) {
 			p.listIn(o, u, "driverless", o.in.name, o.on.name, driver)
 		}
 	}
+}
+
+// Lacks returns the CSI and DRA drivers that pods on a node need, and that it lacks.
+func (p *Part) Lacks(node string) (csi, dra []string) {
+	for o := range p.hosts[node].pods() {
+		if u := o.uses(); u != nil {
+			csi = append(csi, u.missing...)
+			for _, plugin := range u.undriven {
+				dra = append(dra, plugin.driver)
+			}
+		}
+	}
+	return csi, dra
 }
 
 func (p *Part) volumesOf(o *pod, u *use) iter.Seq[volume] {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"iter"
 	"maps"
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -253,7 +252,11 @@ func (p *Part) record(o *pod) map[string]any {
 	if uses := o.special.uses; uses != nil {
 		facts.Set(entry, "missingDrivers", facts.List(uses.missing), len(uses.missing) > 0)
 		facts.Set(entry, "missingServers", facts.List(uses.unserved), len(uses.unserved) > 0)
-		facts.Set(entry, "missingPlugins", slices.Clone(uses.undriven), len(uses.undriven) > 0)
+		var plugins []any
+		for _, plugin := range uses.undriven {
+			plugins = append(plugins, map[string]any{"driver": plugin.driver, "how": plugin.how})
+		}
+		facts.Set(entry, "missingPlugins", plugins, len(plugins) > 0)
 	}
 	return entry
 }

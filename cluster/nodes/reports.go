@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"maps"
 	"time"
 
 	"github.com/termguard/termguard/cluster/facts"
@@ -37,3 +38,13 @@ func (p *Part) KeepReport(r report.Report) {
 
 // ForgetReport undoes KeepReport.
 func (p *Part) ForgetReport(node string) { p.doc.Prune("probes", node) }
+
+// ForgetReports forgets the reports of nodes until it is undone.
+func (p *Part) ForgetReports(nodes []string) (undo func()) {
+	probes := p.doc.Child("probes")
+	before := maps.Clone(probes)
+	for _, node := range nodes {
+		p.ForgetReport(node)
+	}
+	return func() { maps.Copy(probes, before) }
+}

@@ -1,8 +1,6 @@
 package refusals
 
 import (
-	"maps"
-
 	"k8s.io/apimachinery/pkg/types"
 	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
@@ -38,7 +36,6 @@ func (p *Part) KeepAPIService(o *aggregation.APIService) bool {
 
 // ForgetAPIService undoes KeepAPIService.
 func (p *Part) ForgetAPIService(key types.NamespacedName) {
-	maps.DeleteFunc(p.apiErrors, func(of listing, _ string) bool { return of.service == key.Name })
 	p.doc.Prune("apiservices", key.Name)
 }
 

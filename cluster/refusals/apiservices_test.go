@@ -49,11 +49,11 @@ func TestAPIServices(t *testing.T) {
 			p.SetAPIServiceError(metrics, "pods", "second")
 			p.SetAPIServiceError(metrics, "nodes", "")
 		}, &condition{"True", "Passed", "second", false}},
-		"Forgotten": {"its errors go with it", func(p *Part) {
+		"Recreated": {"its list was not tried again", func(p *Part) {
 			p.SetAPIServiceError(metrics, "pods", "503")
 			p.ForgetAPIService(types.NamespacedName{Name: metrics})
 			p.KeepAPIService(served("True", "Passed"))
-		}, &condition{Available: "True", Reason: "Passed"}},
+		}, &condition{"True", "Passed", "503", false}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
