@@ -18,8 +18,8 @@ import (
 
 const mostAlong = 10
 
-// Along says what happens to the volumes of claims that are targets, or in a target namespace.
-func Along(ctx context.Context, client dynamic.Interface, targets []Subject) []string {
+// volumes says what happens to the volumes of claims that are targets, or in a target namespace.
+func volumes(ctx context.Context, client dynamic.Interface, targets []Subject) []string {
 	if !slices.ContainsFunc(targets, func(s Subject) bool {
 		return s.Type.GroupResource() == question.Namespaces || s.Type.GroupResource().String() == "persistentvolumeclaims"
 	}) {

@@ -10,22 +10,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/question"
 )
 
-// Certificates verifies the certificates of webhooks that fail closed, without connecting to them: by tls.crt
+// certificates verifies the certificates of webhooks that fail closed, without connecting to them: by tls.crt
 // alone of the Secret that their pods mount, read with the user's rights and not kept.
-func Certificates(ctx context.Context, config *rest.Config, world *cluster.World, subjects []Subject, options map[string]any) (unseen []string, err error) {
-	core, err := typedcorev1.NewForConfig(config)
+func (s Session) certificates(ctx context.Context, world *cluster.World, subjects []Subject) (unseen []string, err error) {
+	core, err := typedcorev1.NewForConfig(s.Config)
 	if err != nil {
 		return nil, fmt.Errorf("connect for certificates: %w", err)
 	}
 	looked := map[cluster.Endpoint]bool{}
-	for _, s := range subjects {
-		for _, request := range s.requests(options) {
+	for _, subject := range subjects {
+		for _, request := range subject.requests(s.Options) {
 			for _, of := range world.Untried(request) {
 				if looked[of.Endpoint] {
 					continue

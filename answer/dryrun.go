@@ -23,10 +23,29 @@ import (
 
 const dryRuns = "dry-run-deletes"
 
-// DryRun sends dry runs of the deletion and of the removal of finalizers; for a namespace, of one object of each
+// hear adds what webhooks answer to dry runs, or that one would show it.
+func (a *Answer) hear(ctx context.Context, s Session, world *cluster.World, q Question) error {
+	single := !q.Together && len(a.Items) == 1 && !s.Snapshot
+	if single {
+		a.Items[0].addGuardOf(world, q.Targets[0])
+	}
+	switch {
+	case q.DryRuns:
+		for i, target := range q.Targets {
+			if err := a.Items[i].dryRun(ctx, s.Config, target, s.Options); err != nil {
+				return err
+			}
+		}
+	case single:
+		a.Items[0].addUnasked(world, q.Targets[0], s.Options)
+	}
+	a.sum()
+	return nil
+}
+
+// dryRun sends dry runs of the deletion and of the removal of finalizers; for a namespace, of one object of each
 // kind in it. They have the user's rights: controllers may get other answers.
-func (a *Answer) DryRun(ctx context.Context, config *rest.Config, s Subject, options map[string]any) error {
-	item := &a.Items[0]
+func (item *Item) dryRun(ctx context.Context, config *rest.Config, s Subject, options map[string]any) error {
 	var dry metav1.DeleteOptions
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(options, &dry); err != nil {
 		return fmt.Errorf("read the options of the deletion: %w", err)
@@ -78,7 +97,6 @@ func (a *Answer) DryRun(ctx context.Context, config *rest.Config, s Subject, opt
 	}
 	item.Findings = append(item.Findings, warnings.unknown(s, item.Findings)...)
 	item.Verdict = policies.Worst(item.Verdict, policies.Result{Findings: item.Findings, Unseen: item.Unseen}.Verdict())
-	a.sum()
 	return nil
 }
 
@@ -213,27 +231,25 @@ type Guard struct {
 // guardName is the webhook for deletes in deploy/.
 const guardName = "delete.termguard.dev"
 
-// Guarded adds the guard before a dry run, if the cluster has one.
-func (a *Answer) Guarded(world *cluster.World, s Subject) {
+// addGuardOf adds the guard before a dry run, if the cluster has one.
+func (item *Item) addGuardOf(world *cluster.World, s Subject) {
 	if s.Terminating() {
 		return
 	}
-	guard := &a.Items[0].Guard
 	world.Read(func(f cluster.Facts) {
 		for _, hook := range f.Webhooks() {
 			if strings.HasPrefix(hook, "validating/") && strings.HasSuffix(hook, "/"+guardName) {
-				*guard = &Guard{Answer: Unknown, Why: "--dry-run-deletes asks it, if you may delete the object"}
+				item.Guard = &Guard{Answer: Unknown, Why: "--dry-run-deletes asks it, if you may delete the object"}
 			}
 		}
-		if *guard == nil && f.Hides("validatingwebhookconfigurations.admissionregistration.k8s.io") {
-			*guard = &Guard{Answer: Unknown, Why: "you may not read whether there is one; --dry-run-deletes asks it, if you may delete the object"}
+		if item.Guard == nil && f.Hides("validatingwebhookconfigurations.admissionregistration.k8s.io") {
+			item.Guard = &Guard{Answer: Unknown, Why: "you may not read whether there is one; --dry-run-deletes asks it, if you may delete the object"}
 		}
 	})
 }
 
-// Unasked adds webhooks whose answer only a dry run shows.
-func (a *Answer) Unasked(world *cluster.World, s Subject, options map[string]any) {
-	r := &a.Items[0]
+// addUnasked adds webhooks whose answer only a dry run shows.
+func (item *Item) addUnasked(world *cluster.World, s Subject, options map[string]any) {
 	if s.Terminating() {
 		return
 	}
@@ -244,15 +260,14 @@ func (a *Answer) Unasked(world *cluster.World, s Subject, options map[string]any
 			if name == guardName {
 				continue
 			}
-			r.Findings = append(r.Findings, policies.Finding{
+			item.Findings = append(item.Findings, policies.Finding{
 				Policy: dryRuns, Title: "Not asked yet", Certainty: policies.May, Severity: policies.Info,
-				Message:  fmt.Sprintf("webhook %s fails closed and sees DELETE %s: only a dry run tells what it answers", webhook, r.Target.Resource),
+				Message:  fmt.Sprintf("webhook %s fails closed and sees DELETE %s: only a dry run tells what it answers", webhook, item.Target.Resource),
 				Objects:  []policies.Object{{Resource: kind + "webhookconfigurations.admissionregistration.k8s.io", Name: configuration}},
 				Evidence: []string{}, Remedy: fmt.Sprintf("Ask webhook %s: add --dry-run-deletes", name),
 			})
 		}
 	})
-	a.sum()
 }
 
 func guardAnswer(err error, warnings []string) *Guard {

@@ -113,7 +113,7 @@ func TestDryRun(t *testing.T) {
 			all := Answer{Items: []Item{{Verdict: policies.Completes}}}
 			report := &all.Items[0]
 			background := map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": "Background", "gracePeriodSeconds": int64(1)}
-			if err := all.DryRun(t.Context(), config, s, background); err != nil {
+			if err := report.dryRun(t.Context(), config, s, background); err != nil {
 				t.Fatal(err)
 			}
 			var found []string
@@ -155,7 +155,7 @@ func TestDryRunWarns(t *testing.T) {
 	silent := policies.Finding{Policy: "unreachable-node", Certainty: policies.May, Message: "its node is silent"}
 	all := Answer{Items: []Item{{Verdict: policies.AtRisk, Findings: []policies.Finding{silent}, Guard: &Guard{Answer: Unknown}}}}
 	report := &all.Items[0]
-	if err := all.DryRun(t.Context(), &rest.Config{Host: server.URL}, s, nil); err != nil {
+	if err := report.dryRun(t.Context(), &rest.Config{Host: server.URL}, s, nil); err != nil {
 		t.Fatal(err)
 	}
 	if len(report.Findings) != 2 || report.Findings[1].Message != "a webhook that answers dry runs warns: "+immutable || report.Findings[1].Certainty != policies.May || report.Verdict != policies.AtRisk {
@@ -191,7 +191,7 @@ func TestDryRunGuard(t *testing.T) {
 			config, _ := dryServer(t, map[string]any{"DELETE " + path: tt.answer})
 			all := Answer{Items: []Item{{Verdict: policies.Completes, Guard: tt.guard}}}
 			report := &all.Items[0]
-			if err := all.DryRun(t.Context(), config, s, nil); err != nil {
+			if err := report.dryRun(t.Context(), config, s, nil); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, report.Guard); diff != "" {

@@ -30,34 +30,34 @@ var (
 	helmReleases    = schema.GroupResource{Group: "helm.toolkit.fluxcd.io", Resource: "helmreleases"}
 )
 
-// FromInventory returns the question about what Argo CD or Flux deletes with one of its objects; false if nothing.
-func FromInventory(ctx context.Context, config *rest.Config, name Name) (q Question, deletes bool, err error) {
+// FromInventory returns the question about the object, and what Argo CD or Flux deletes with it if it is theirs.
+func FromInventory(ctx context.Context, config *rest.Config, name Name) (Question, error) {
 	types, err := Served(ctx, config)
 	if err != nil {
-		return q, false, err
+		return Question{}, err
 	}
-	q.Types = &types
+	alone := Question{Names: []Name{name}, Types: &types}
 	s := Subject{Name: name.Name, Namespace: name.Namespace}
 	if s.Type, err = types.Find(name.Resource); err != nil { // evaluating it reports the error
-		return q, false, nil //nolint:nilerr
+		return alone, nil //nolint:nilerr
 	}
 	resource := s.Type.GroupResource()
 	if !slices.Contains([]schema.GroupResource{applications, applicationSets, kustomizations, helmReleases}, resource) {
-		return q, false, nil
+		return alone, nil
 	}
-	q.As, q.Together = AsPrune, true
+	q := Question{Types: &types, As: AsPrune, Together: true}
 	client, err := Client(config)
 	if err != nil {
-		return q, false, err
+		return q, err
 	}
 	switch err := s.read(ctx, client); {
 	case Gone(err):
-		return q, false, nil
+		return alone, nil
 	case err != nil:
-		return q, false, err
+		return q, err
 	case len(s.Unseen) > 0:
 		q.Names, q.Of, q.Unseen = []Name{name}, s.String(), s.Unseen
-		return q, true, nil
+		return q, nil
 	}
 	object := &unstructured.Unstructured{Object: s.Object}
 	switch resource {
@@ -79,7 +79,7 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (q Quest
 		case apierrors.IsForbidden(err):
 			q.Unseen = []policies.Unseen{{Resource: applications.String(), Reason: "forbidden"}}
 		case err != nil:
-			return q, false, fmt.Errorf("list the Applications of %s: %w", s, Explain(err))
+			return q, fmt.Errorf("list the Applications of %s: %w", s, Explain(err))
 		default:
 			q.applicationsOf(object, list.Items)
 		}
@@ -90,16 +90,16 @@ func FromInventory(ctx context.Context, config *rest.Config, name Name) (q Quest
 		if stays != "" {
 			q.Notes = []string{stays}
 		} else if q, err = FromRelease(ctx, config, namespace, release); err != nil {
-			return q, false, err
+			return q, err
 		}
 	}
 	q.Types = &types
 	if len(q.Names)+len(q.Notes)+len(q.Unseen) == 0 {
-		return q, false, nil
+		return alone, nil
 	}
 	q.Of, q.Command = s.String(), policies.Deletion(s.ID()).Command()
 	q.close(name)
-	return q, true, nil
+	return q, nil
 }
 
 // argoFinalizer makes Argo CD delete the resources of an Application; it has variants.

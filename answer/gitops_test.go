@@ -3,7 +3,6 @@ package answer
 import (
 	"bytes"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -13,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -147,12 +145,15 @@ func TestFromInventory(t *testing.T) {
 		{reason: "another kind", name: Name{Object: policies.Object{Resource: "ns", Name: "demo"}}, other: true},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			got, found, err := FromInventory(t.Context(), apiServer(t, withGitOps(tt.answers)), tt.name)
+			got, err := FromInventory(t.Context(), apiServer(t, withGitOps(tt.answers)), tt.name)
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Fatalf("got error %v, want %q", err, tt.err)
 			}
-			if found == (tt.other || tt.err != "") {
-				t.Errorf("has an inventory: got %t", found)
+			if tt.other {
+				tt.want = []Name{tt.name}
+			}
+			if got.Together == tt.other && tt.err == "" {
+				t.Errorf("has an inventory: got %t", got.Together)
 			}
 			if diff := cmp.Diff(tt.want, got.Names); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
@@ -181,7 +182,7 @@ func TestLargeInventory(t *testing.T) {
 		}},
 	})), &requests{paths: map[string]int{}}
 	config.Wrap(sent.count)
-	got, _, err := FromInventory(t.Context(), config, Name{Object: policies.Object{Resource: "app", Namespace: "argocd", Name: "all"}})
+	got, err := FromInventory(t.Context(), config, Name{Object: policies.Object{Resource: "app", Namespace: "argocd", Name: "all"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func TestLargeInventory(t *testing.T) {
 	if want := []string{"9000 of the 10000 objects in the inventory: no more than 1000 are asked about"}; !cmp.Equal(want, policies.UnseenTexts(got.Unseen)) {
 		t.Errorf("unseen %q, want %q", got.Unseen, want)
 	}
-	world, err := got.Find(t.Context(), config, cluster.Options{}, slog.New(slog.DiscardHandler))
+	world, err := sessionOf(t, config).Find(t.Context(), &got)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +253,7 @@ func TestWaves(t *testing.T) {
 			"/apis/argoproj.io/v1alpha1/namespaces/argocd/applications/kiali": app("kiali", nil,
 				resource("apps", "Deployment", "ops", "kiali-operator", waves[0]), resource("kiali.io", "Kiali", "demo", "kiali", waves[1])),
 		}))
-		q, _, err := FromInventory(t.Context(), config, Name{Object: policies.Object{Resource: "application", Namespace: "argocd", Name: "kiali"}})
+		q, err := FromInventory(t.Context(), config, Name{Object: policies.Object{Resource: "application", Namespace: "argocd", Name: "kiali"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -29,70 +28,6 @@ const reads = 16
 
 // maxCandidates bounds the objects listed for a hint.
 const maxCandidates = 500
-
-// FromCluster reads an object and its facts.
-func FromCluster(ctx context.Context, config *rest.Config, options cluster.Options, name Name, log *slog.Logger) (Subject, *cluster.World, error) {
-	q := Question{Names: []Name{name}}
-	world, err := q.Find(ctx, config, options, log)
-	switch {
-	case err != nil:
-		return Subject{}, nil, err
-	case len(q.Missing) > 0:
-		return Subject{}, nil, q.Missing[0]
-	}
-	return q.Targets[0], world, nil
-}
-
-// Find reads the named objects as Targets and Missing, and their facts: none if all are missing.
-func (q *Question) Find(ctx context.Context, config *rest.Config, options cluster.Options, log *slog.Logger) (*cluster.World, error) {
-	types := q.Types
-	if types == nil {
-		served, err := Served(ctx, config)
-		if err != nil {
-			return nil, err
-		}
-		types = &served
-	}
-	user, err := Whoami(ctx, config)
-	if err != nil {
-		log.Debug("who would delete is unknown", "error", err)
-	}
-	if q.Targets, q.Missing, err = types.Subjects(ctx, config, user, q.Names); err != nil || len(q.Targets) == 0 {
-		return nil, err
-	}
-	subjects := q.Targets
-	namespace := home(subjects[0].ID()) // whose content counts; "" for all
-	if slices.ContainsFunc(subjects, func(s Subject) bool { return home(s.ID()) != namespace }) {
-		namespace = ""
-	}
-	from := namespace
-	if options.Everywhere {
-		from = ""
-	}
-	world, err := types.Collect(ctx, config, options, from, log)
-	if err != nil {
-		return nil, err
-	}
-	for i, s := range subjects {
-		lacks := world.Unread(namespace)
-		if s.Type.GroupResource() == question.Definitions {
-			lacks = append(lacks, world.UnreadOf(s.Name)...)
-		}
-		for _, unread := range lacks {
-			subjects[i].Unseen = append(subjects[i].Unseen, policies.Unseen(unread))
-		}
-		switch {
-		case s.Type.GroupResource() == question.Namespaces:
-			err = live.ReadConditions(ctx, config, world, s.Name, log)
-		case s.guarded():
-			err = live.ReadWarningsOf(ctx, config, world, s.Type.GroupResource(), s.Namespace, s.Name, s.UID(), log)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return world, nil
-}
 
 // Subjects reads objects in the order of names; missing are errors for absent objects and types.
 func (t Types) Subjects(ctx context.Context, config *rest.Config, user authenticationv1.UserInfo, names []Name) (subjects []Subject, missing []error, err error) {

@@ -3,7 +3,6 @@ package answer
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -41,7 +40,7 @@ func TestLiveParity(t *testing.T) {
 		if !can {
 			continue
 		}
-		s, world, err := FromCluster(t.Context(), config, cluster.Options{}, d.name, slog.New(slog.DiscardHandler))
+		s, world, err := fromCluster(t, config, cluster.Options{}, d.name)
 		if err != nil {
 			t.Errorf("%s: %v", short, err)
 			continue
@@ -102,7 +101,7 @@ func TestNeededElsewhere(t *testing.T) {
 			}
 			return tc.refused && strings.Contains(r.URL.Path, "/namespaces/elsewhere/")
 		})
-		s, world, err := FromCluster(t.Context(), config, cluster.Options{}, name, slog.New(slog.DiscardHandler))
+		s, world, err := fromCluster(t, config, cluster.Options{}, name)
 		if err != nil {
 			t.Fatal(err)
 		}

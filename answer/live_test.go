@@ -2,7 +2,6 @@ package answer
 
 import (
 	"encoding/json"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -141,7 +140,7 @@ func TestFromCluster(t *testing.T) {
 		},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			subject, world, err := FromCluster(t.Context(), apiServer(t, tt.answers), cluster.Options{}, tt.target, slog.New(slog.DiscardHandler))
+			subject, world, err := fromCluster(t, apiServer(t, tt.answers), cluster.Options{}, tt.target)
 			if err != nil || tt.err != "" {
 				if err == nil || tt.err == "" || !strings.Contains(err.Error(), tt.err) {
 					t.Fatalf("got error %v, want %q", err, tt.err)
@@ -236,7 +235,7 @@ func TestOperatorElsewhere(t *testing.T) {
 			if tt.read {
 				answers[everywhere] = list("meta.k8s.io/v1", "PartialObjectMetadata", gadget)
 			}
-			subject, world, err := FromCluster(t.Context(), apiServer(t, answers), cluster.Options{}, tt.target, slog.New(slog.DiscardHandler))
+			subject, world, err := fromCluster(t, apiServer(t, answers), cluster.Options{}, tt.target)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -282,7 +281,7 @@ func TestManyInstances(t *testing.T) {
 			return map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": metadata, "items": items}
 		},
 	})
-	subject, world, err := FromCluster(t.Context(), apiServer(t, answers), cluster.Options{}, Name{Object: policies.Object{Resource: "customresourcedefinition", Name: "gadgets.x.io"}}, slog.New(slog.DiscardHandler))
+	subject, world, err := fromCluster(t, apiServer(t, answers), cluster.Options{}, Name{Object: policies.Object{Resource: "customresourcedefinition", Name: "gadgets.x.io"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +296,7 @@ func TestManyInstances(t *testing.T) {
 }
 
 func TestFromClusterThatIsNotThere(t *testing.T) {
-	_, _, err := FromCluster(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"}, cluster.Options{}, Name{Object: policies.Object{Resource: "ns", Name: "demo"}}, slog.New(slog.DiscardHandler))
+	_, _, err := fromCluster(t, &rest.Config{Host: "http://127.0.0.1:1"}, cluster.Options{}, Name{Object: policies.Object{Resource: "ns", Name: "demo"}})
 	if err == nil || !strings.Contains(err.Error(), "the cluster does not answer: check the network and --context") {
 		t.Errorf("got error %v", err)
 	}

@@ -3,7 +3,6 @@ package answer
 import (
 	"bytes"
 	"iter"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,7 +56,7 @@ func TestParity(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = a.Close() })
-		s, read, err := FromCluster(t.Context(), live.Over(a), a.Options(cluster.Options{}), d.name, slog.New(slog.DiscardHandler))
+		s, read, err := fromCluster(t, live.Over(a), a.Options(cluster.Options{}), d.name)
 		if err != nil {
 			t.Errorf("%s: %v", d.file, err)
 			continue

@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"log/slog"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -33,7 +32,7 @@ func TestFewerRights(t *testing.T) {
 				return alone{}, false
 			}
 			forbid(config, func(r *http.Request) bool { return hides(r.URL.Path) })
-			s, world, err := FromCluster(t.Context(), config, cluster.Options{}, d.name, slog.New(slog.DiscardHandler))
+			s, world, err := fromCluster(t, config, cluster.Options{}, d.name)
 			if err != nil {
 				return alone{}, false
 			}

@@ -42,6 +42,8 @@ type Question struct {
 	Missing []error
 	// Options are DeleteOptions.
 	Options map[string]any
+	// DryRuns sends dry runs, too.
+	DryRuns bool
 
 	// Together means that one command deletes all targets.
 	Together bool

@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,7 +73,7 @@ subjects: [{kind: ServiceAccount, name: kiali, namespace: ops}]
 		"managed": policies.Completes, // who wrote the finalizer runs
 		"plain":   policies.AtRisk,    // nobody knows who removes it
 	} {
-		s, read, err := FromCluster(t.Context(), live.Over(a), a.Options(cluster.Options{}), Name{Object: policies.Object{Resource: "configmaps", Namespace: "demo", Name: name}}, slog.New(slog.DiscardHandler))
+		s, read, err := fromCluster(t, live.Over(a), a.Options(cluster.Options{}), Name{Object: policies.Object{Resource: "configmaps", Namespace: "demo", Name: name}})
 		if err != nil {
 			t.Fatal(err)
 		}

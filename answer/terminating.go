@@ -30,35 +30,38 @@ import (
 const MaxTerminating = 500
 
 // AllTerminating evaluates up to most Terminating objects in a namespace, itself included; all if it is "".
-func AllTerminating(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, namespace string, most int, options map[string]any, log *slog.Logger) (Answer, error) {
+func (s Session) AllTerminating(ctx context.Context, namespace string, most int) (Answer, error) {
 	endings := Endings{Most: most}
-	facts.Arrived = endings.Arrived
-	world, err := live.Collect(ctx, config, facts, nil, namespace, log)
+	s.Facts.Arrived = endings.Arrived
+	world, err := live.Collect(ctx, s.Config, s.Facts, nil, namespace, s.Log)
 	if err != nil {
 		return Answer{}, fmt.Errorf("read the cluster: %w", Explain(err))
 	}
 	maps.DeleteFunc(endings.found, func(_ types.UID, end ending) bool { return namespace != "" && home(end.ID()) != namespace })
-	all, err := endings.ask(ctx, config, engine, world, namespace, options)
+	all, err := endings.ask(ctx, s, world, namespace)
 	all.namespace = namespace
 	return all, err
 }
 
 // TerminatingOf evaluates a Terminating object, and the ones deleted with it. The error is Gone if there is
 // none, or none with uid, unless that is "".
-func TerminatingOf(ctx context.Context, config *rest.Config, engine Evaluator, facts cluster.Options, name Name, uid string, most int, options map[string]any, log *slog.Logger) (Answer, Subject, error) {
+func (s Session) TerminatingOf(ctx context.Context, name Name, uid string, most int) (Answer, Subject, error) {
 	endings := Endings{Most: most}
-	facts.Arrived = endings.Arrived
-	s, world, err := FromCluster(ctx, config, facts, name, log)
+	s.Facts.Arrived = endings.Arrived
+	q := Question{Names: []Name{name}}
+	world, err := s.Find(ctx, &q)
 	switch {
-	case err == nil && uid != "" && s.UID() != uid:
-		return Answer{}, s, missingError(fmt.Sprintf("%s was deleted, and recreated since", s))
-	case uid != "" && errors.As(err, new(noTypeError)): // its definition was deleted, too
-		return Answer{}, s, missingError(err.Error())
 	case err != nil:
-		return Answer{}, s, err
+		return Answer{}, Subject{}, err
+	case len(q.Missing) > 0 && uid != "" && errors.As(q.Missing[0], new(noTypeError)): // its definition was deleted, too
+		return Answer{}, Subject{}, missingError(q.Missing[0].Error())
+	case len(q.Missing) > 0:
+		return Answer{}, Subject{}, q.Missing[0]
+	case uid != "" && q.Targets[0].UID() != uid:
+		return Answer{}, q.Targets[0], missingError(fmt.Sprintf("%s was deleted, and recreated since", q.Targets[0]))
 	}
-	all, err := endings.Ask(ctx, config, engine, world, []Subject{s}, options)
-	return all, s, err
+	all, err := endings.Ask(ctx, s, world, q.Targets)
+	return all, q.Targets[0], err
 }
 
 // Gone reports whether an error says that an object does not exist.
@@ -100,13 +103,13 @@ func (e *Endings) Arrived(res cluster.Resource, m metav1.Object) {
 }
 
 // Ask also evaluates the objects deleted with subjects.
-func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, subjects []Subject, options map[string]any) (Answer, error) {
+func (e *Endings) Ask(ctx context.Context, s Session, world *cluster.World, subjects []Subject) (Answer, error) {
 	var next []types.UID
-	for _, s := range subjects {
-		uid := types.UID(s.UID())
+	for _, subject := range subjects {
+		uid, typ := types.UID(subject.UID()), subject.Type
 		next = append(next, uid)
-		if _, arrived := e.found[uid]; !arrived && s.Terminating() { // its kind cannot be listed, or it was just deleted
-			e.Arrived(cluster.Resource{GroupVersionResource: s.Type.GroupVersionResource, Namespaced: s.Type.Namespaced}, &unstructured.Unstructured{Object: s.Object})
+		if _, arrived := e.found[uid]; !arrived && subject.Terminating() { // its kind cannot be listed, or it was just deleted
+			e.Arrived(cluster.Resource{GroupVersionResource: typ.GroupVersionResource, Namespaced: typ.Namespaced}, &unstructured.Unstructured{Object: subject.Object})
 		}
 	}
 	owned, with := map[types.UID][]types.UID{}, map[types.UID]bool{}
@@ -129,16 +132,16 @@ func (e *Endings) Ask(ctx context.Context, config *rest.Config, engine Evaluator
 	if len(subjects) == 1 {
 		namespace = home(subjects[0].ID())
 	}
-	return e.ask(ctx, config, engine, world, namespace, options)
+	return e.ask(ctx, s, world, namespace)
 }
 
-func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator, world *cluster.World, namespace string, options map[string]any) (Answer, error) {
+func (e *Endings) ask(ctx context.Context, s Session, world *cluster.World, namespace string) (Answer, error) {
 	endings := slices.SortedFunc(maps.Values(e.found), func(a, b ending) int {
 		return cmp.Or(a.since.Compare(b.since.Time), strings.Compare(a.String(), b.String()))
 	})
 	omitted := max(0, len(endings)-e.Most)
 	endings = endings[:len(endings)-omitted]
-	client, err := Client(config)
+	client, err := Client(s.Config)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -166,10 +169,10 @@ func (e *Endings) ask(ctx context.Context, config *rest.Config, engine Evaluator
 	for i, end := range endings {
 		subjects[i] = end.Subject
 	}
-	if err := tell(ctx, config, world, namespace, subjects); err != nil {
+	if err := tell(ctx, s.Config, world, namespace, subjects); err != nil {
 		return Answer{}, err
 	}
-	all, err := Ask(ctx, engine, world, Question{Targets: subjects, Options: options})
+	all, err := Ask(ctx, s.Engine, world, Question{Targets: subjects, Options: s.Options})
 	if err != nil {
 		return Answer{}, err
 	}

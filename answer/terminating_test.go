@@ -2,7 +2,6 @@ package answer
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -54,7 +52,7 @@ func TestAllTerminating(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			all, err := AllTerminating(t.Context(), server, newEngine(t), cluster.Options{}, tc.namespace, MaxTerminating, nil, slog.New(slog.DiscardHandler))
+			all, err := sessionOf(t, server).AllTerminating(t.Context(), tc.namespace, MaxTerminating)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +95,7 @@ func TestTerminatingHidden(t *testing.T) {
 			if tc.hidden != "" {
 				answers[tc.hidden], answers["/api/v1/pods"] = forbidden, forbidden
 			}
-			all, err := AllTerminating(t.Context(), apiServer(t, serving(answers)), newEngine(t), cluster.Options{}, tc.namespace, MaxTerminating, nil, slog.New(slog.DiscardHandler))
+			all, err := sessionOf(t, apiServer(t, serving(answers))).AllTerminating(t.Context(), tc.namespace, MaxTerminating)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,7 +134,7 @@ func TestTerminatingOf(t *testing.T) {
 		"/api/v1/namespaces/a": stuck, "/api/v1/namespaces/a/pods/top": top, "/api/v1/namespaces/a/pods/middle": middle, "/api/v1/namespaces/a/services/last": last,
 		"/api/v1/namespaces/a/pods/none": refusal(http.StatusNotFound, metav1.StatusReasonNotFound),
 	}
-	server, engine := apiServer(t, serving(answers)), newEngine(t)
+	server := apiServer(t, serving(answers))
 	for name, tc := range map[string]struct {
 		reason string
 		name   Name
@@ -154,7 +152,7 @@ func TestTerminatingOf(t *testing.T) {
 		"NoType":    {"its definition has gone, too", Name{Object: policies.Object{Resource: "gizmos", Namespace: "a", Name: "x"}}, "x", 10, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all, _, err := TerminatingOf(t.Context(), server, engine, cluster.Options{}, tc.name, tc.uid, tc.most, nil, slog.New(slog.DiscardHandler))
+			all, _, err := sessionOf(t, server).TerminatingOf(t.Context(), tc.name, tc.uid, tc.most)
 			if (err != nil) != tc.gone || Gone(err) != tc.gone {
 				t.Fatalf("%s: %v", tc.reason, err)
 			}
@@ -170,7 +168,7 @@ func TestTerminatingOf(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := TerminatingOf(t.Context(), server, engine, cluster.Options{}, Name{Object: policies.Object{Resource: "gizmos", Name: "x"}}, "", 10, nil, slog.New(slog.DiscardHandler)); err == nil || Gone(err) {
+	if _, _, err := sessionOf(t, server).TerminatingOf(t.Context(), Name{Object: policies.Object{Resource: "gizmos", Name: "x"}}, "", 10); err == nil || Gone(err) {
 		t.Errorf("unknown type: error %v", err)
 	}
 }
@@ -194,7 +192,7 @@ func TestManyTerminating(t *testing.T) {
 	answers["/api/v1/namespaces/a/pods/p00001"] = refusal(http.StatusInternalServerError, "broken")
 	answers["/api/v1/namespaces/a/pods/p00002"] = map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p00002", "namespace": "a", "uid": "new"}}
 	server := apiServer(t, serving(answers))
-	now, err := AllTerminating(t.Context(), server, newEngine(t), cluster.Options{}, "", 100, nil, slog.New(slog.DiscardHandler))
+	now, err := sessionOf(t, server).AllTerminating(t.Context(), "", 100)
 	if err != nil {
 		t.Fatal(err)
 	}

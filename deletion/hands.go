@@ -191,10 +191,6 @@ func (h *Hands) gone(ctx context.Context, s answer.Subject) (gone, recreated boo
 	return recreated, recreated, nil
 }
 
-func (h *Hands) along(ctx context.Context, targets []answer.Subject) []string {
-	return answer.Along(ctx, h.client, targets)
-}
-
 // do executes a step for each object; the error joins the failures. If ctx ends, the request of the last
 // result may have arrived.
 func (h *Hands) do(ctx context.Context, s policies.Step) (results []string, err error) {

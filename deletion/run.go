@@ -36,7 +36,6 @@ type hands interface {
 	deletion(s answer.Subject, options map[string]any) (operation, error)
 	do(ctx context.Context, s policies.Step) (results []string, err error)
 	gone(ctx context.Context, s answer.Subject) (gone, recreated bool, err error)
-	along(ctx context.Context, targets []answer.Subject) []string
 	same(a, b policies.Object) bool
 }
 
@@ -85,9 +84,6 @@ func (r *Run) Execute(ctx context.Context) error {
 		if s.UID() == "" {
 			return fmt.Errorf("%s may not be read: without its UID it is not deleted, as another of its name might be", s)
 		}
-	}
-	for _, line := range r.Hands.along(ctx, r.targets) {
-		r.item("  ", "%s", line)
 	}
 	if r.DryRun {
 		return r.rehearse(ctx)

@@ -86,8 +86,6 @@ func (f *fake) gone(_ context.Context, s answer.Subject) (gone, recreated bool, 
 	return !f.there(), f.there() && f.uid != s.UID(), nil
 }
 
-func (f *fake) along(context.Context, []answer.Subject) []string { return nil }
-
 func (f *fake) same(a, b policies.Object) bool { return a == b }
 
 func TestExecute(t *testing.T) {

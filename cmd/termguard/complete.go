@@ -91,7 +91,7 @@ func (f *checkFlags) complete(c *cobra.Command, args []string, begun string) ([]
 		return types, directive | cobra.ShellCompDirectiveNoSpace
 	}
 	return completion(func(ctx context.Context) ([]string, error) {
-		namespace, err := f.target.namespaceOf(f.namespace)
+		namespace, err := f.target.namespaceOf(f.Namespace)
 		if err != nil {
 			return nil, err
 		}

@@ -69,7 +69,7 @@ Exit codes: 0 everything is deleted, 1 something is left, or would be, 2 error, 
 	f.addShared(flags)
 	flags.BoolVarP(&f.yes, "yes", "y", false, "need no confirmation for the objects that you name, and the content of the namespaces that you name")
 	flags.StringArrayVar(&f.allow, "allow", nil, "also allow steps with this `PERMISSION`: risk, restore, strip, strip=TYPE/NAMESPACE/NAME of an object outside, foreign=TYPE/NAMESPACE/NAME, force=TYPE/NAME (may be repeated)")
-	flags.BoolVar(&f.all, "all", false, "all objects of TYPE in the namespace")
+	flags.BoolVar(&f.All, "all", false, "all objects of TYPE in the namespace")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "have the API server check each step, and change nothing")
 	outputOf(c, &f.output, "text, or json: the steps that ran, what is left, and steps that need confirmation; the text then goes to stderr", "text", "json")
 	flags.DurationVar(&f.patience, "timeout", 5*time.Minute, "how long to wait for the effect of a step, and for the deletion")
@@ -80,7 +80,7 @@ Exit codes: 0 everything is deleted, 1 something is left, or would be, 2 error, 
 		if err := f.valid(c); err != nil {
 			return err
 		}
-		if f.everywhere && !f.all && f.labels == "" && f.fields == "" {
+		if f.Everywhere && !f.All && f.Labels == "" && f.Fields == "" {
 			return errors.New("--all-namespaces selects every object of the type in the cluster: name objects, select them (-l), or add --all")
 		}
 		return nil
@@ -115,10 +115,10 @@ func (d *deleteFlags) run(ctx context.Context, args []string, stdin io.Reader, s
 }
 
 func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []string, stdin io.Reader, out, stderr io.Writer) error {
-	if d.fromFiles() && len(args) > 0 {
-		return fmt.Errorf("%q and --filename: name the objects, or the file", strings.Join(args, " "))
+	if err := d.Parse(args); err != nil {
+		return err
 	}
-	if slices.Contains(d.filenames, "-") && !d.yes && !d.dryRun {
+	if slices.Contains(d.Filenames, "-") && !d.yes && !d.dryRun {
 		return errors.New("--filename=- reads standard input, so nothing can be confirmed: add --yes, and --allow for other permissions")
 	}
 	consents, err := deletion.ParseConsents(d.allow)
@@ -126,31 +126,24 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 		return err
 	}
 	run.Consents, run.Consents.Yes = consents, d.yes
-	names, err := d.names(args)
-	if err != nil {
-		return err
-	}
 	s, err := d.prepare(ctx, stderr)
 	if err != nil {
 		return err
 	}
-	run.Options = s.options
-	q, err := d.question(ctx, s, names, args, stdin)
+	run.Options = s.Options
+	q, err := d.question(ctx, s, stdin)
 	if err != nil {
 		return err
 	}
-	if q.Of == "" { // else it includes others, as an Application of Argo CD
-		names = q.Names
-	}
 	if q.Together = len(q.Names) > 1; !q.Together {
-		q.Options = s.options
+		q.Options = s.Options
 	}
-	for _, n := range names {
-		if d.fromFiles() && d.namespace != "" && n.Namespace != d.namespace {
-			return fmt.Errorf("%s is not in namespace %s: correct or omit --namespace", n.Ref(), d.namespace)
+	for _, n := range q.Names {
+		if d.FromFiles() && d.Namespace != "" && n.Namespace != d.Namespace {
+			return fmt.Errorf("%s is not in namespace %s: correct or omit --namespace", n.Ref(), d.Namespace)
 		}
 	}
-	hands, err := deletion.NewHands(s.config)
+	hands, err := deletion.NewHands(s.Config)
 	if err != nil {
 		return err
 	}
@@ -163,50 +156,37 @@ func (d *deleteFlags) prepareRun(ctx context.Context, run *deletion.Run, args []
 	}
 	run.Look = func(ctx context.Context) (state deletion.State, err error) {
 		if q.Types == nil { // else read just now
-			types, err := answer.Served(ctx, s.config)
+			types, err := answer.Served(ctx, s.Config)
 			if err != nil {
 				return state, err
 			}
 			q.Types = &types
 		}
 		hands.Types = *q.Types
-		state, err = s.look(ctx, names, q)
+		state, err = s.look(ctx, q)
 		q.Types = nil // a step may bring a type back
 		return state, err
 	}
 	return nil
 }
 
-func (s session) look(ctx context.Context, names []answer.Name, q answer.Question) (v deletion.State, err error) {
+func (s session) look(ctx context.Context, q answer.Question) (deletion.State, error) {
 	endings := answer.Endings{Most: maxWatched}
-	s.facts.Arrived = endings.Arrived
-	world, err := s.find(ctx, &q)
-	if err != nil {
-		return v, err
-	}
-	if world == nil {
-		for _, err := range q.Missing {
-			v.Missing = append(v.Missing, err.Error())
-		}
-		return v, nil
-	}
-	a, err := answer.Ask(ctx, s.engine, world, q)
-	if err == nil {
-		err = a.Foresee(ctx, s.engine, world)
-	}
-	if err != nil {
-		return v, err
+	s.Facts.Arrived = endings.Arrived
+	a, world, err := s.answer(ctx, &q)
+	if err != nil || world == nil {
+		return deletion.State{Answer: answer.Answer{Missing: a.Missing}}, err
 	}
 	targets, hearsay := q.Targets, s.hearsay
-	if q.Of != "" {
+	if q.Of != "" { // an object, the last name, and what is deleted with it
 		hearsay = "the inventory in the status of an object"
-		targets = slices.DeleteFunc(slices.Clone(targets), func(s answer.Subject) bool { return !slices.ContainsFunc(names, s.Is) })
+		targets = slices.DeleteFunc(slices.Clone(targets), func(t answer.Subject) bool { return !t.Is(q.Names[len(q.Names)-1]) })
 	}
-	v = deletion.NewState(targets, a, hearsay)
-	v.Ends = func(ctx context.Context) (answer.Answer, error) {
-		return endings.Ask(ctx, s.config, s.engine, world, targets, s.options)
+	state := deletion.NewState(targets, a, hearsay)
+	state.Ends = func(ctx context.Context) (answer.Answer, error) {
+		return endings.Ask(ctx, s.Session, world, targets)
 	}
-	return v, nil
+	return state, nil
 }
 
 // prompt returns an error if the input ends.

@@ -88,7 +88,7 @@ func (i *installed) read(ids []string) config.Config {
 func (f *checkFlags) rules(ctx context.Context, s *session) (*policies.Set, config.Config, []string, error) {
 	var here installed
 	if f.target.snapshot == "" && f.settings.config == "" {
-		here = readInstalled(ctx, s.config)
+		here = readInstalled(ctx, s.Config)
 	}
 	set, err := f.settings.load(here.policies...)
 	if err != nil && len(here.policies) > 0 {

@@ -51,7 +51,7 @@ Exit codes: 0 nothing that --fail-on names, 1 found, 2 error.`,
 	flags := c.Flags()
 	f.addRead(flags)
 	flags.StringArrayVarP(&f.namespaces, "namespace", "n", nil, "only this namespace and its content; for rights in some namespaces only (may be repeated)")
-	flags.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "all namespaces (the default)")
+	flags.BoolVarP(&f.Everywhere, "all-namespaces", "A", false, "all namespaces (the default)")
 	flags.StringVar(&f.selector, "namespaces", "", "only namespaces with these `LABELS`, and their content")
 	flags.StringSliceVar(&f.only, "only", nil, "evaluate only these: "+strings.Join(kinds(), ", "))
 	outputOf(c, &f.output, "text, name (of objects that do not complete), json, yaml, jsonpath=TEMPLATE or html (a self-contained page)", "text", "name", "json", "yaml", "jsonpath=TEMPLATE", "html")
@@ -106,7 +106,7 @@ func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	options.Delete = s.options
+	options.Delete = s.Options
 	places, err := f.read(ctx, s, selector, options.Only)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	p := newProgress(stderr, "evaluating the policies")
 	options.Progress = p.show
-	result := scan.Run(ctx, s.engine, places, options)
+	result := scan.Run(ctx, s.Engine, places, options)
 	p.clear()
 	if err := f.write(result, data, stdout); err != nil {
 		return fmt.Errorf("write the answer: %w", err)
@@ -154,8 +154,7 @@ func blind(result *scan.Scan, places []*scan.Place, only []scan.Kind, selected b
 var errNothing = errors.New("nothing could be evaluated: use an account that may list namespaces, or name a namespace in which you have rights, with -n")
 
 func (f *scanFlags) read(ctx context.Context, s session, selector labels.Selector, only []scan.Kind) (places []*scan.Place, err error) {
-	facts, clear := s.reading()
-	defer clear()
+	defer s.reading()()
 	namespaces := f.namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
@@ -168,7 +167,7 @@ func (f *scanFlags) read(ctx context.Context, s session, selector labels.Selecto
 			places[0].NotRead(namespace)
 			continue
 		}
-		place, err := scan.FromCluster(ctx, s.config, facts, namespace, selector, only, s.log)
+		place, err := scan.FromCluster(ctx, s.Config, s.Facts, namespace, selector, only, s.Log)
 		switch {
 		case err == nil:
 			places = append(places, place)

@@ -40,7 +40,7 @@ Exit codes: 0 everything is deleted, 1 something is left, 2 error.`,
 	}
 	flags := c.Flags()
 	f.addRead(flags)
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "this namespace and its content; or the namespace of the object that you name")
+	flags.StringVarP(&f.Namespace, "namespace", "n", "", "this namespace and its content; or the namespace of the object that you name")
 	flags.DurationVar(&f.patience, "timeout", 0, "how long to watch (default: until everything is deleted)")
 	completions(c, &f.target)
 	return c
@@ -58,22 +58,22 @@ func (f *checkFlags) watched(ctx context.Context, args []string, stdout, stderr 
 	var name answer.Name
 	if len(names) > 0 {
 		name = names[0]
-		if name.Namespace, err = f.target.namespaceOf(f.namespace); err != nil {
+		if name.Namespace, err = f.target.namespaceOf(f.Namespace); err != nil {
 			return err
 		}
 	}
 	var uid string
 	var gone error
-	facts, clear := s.reading()
+	clear := s.reading()
 	look := func(ctx context.Context) (answer.Answer, error) {
 		defer func() { // progress only for the first look
 			clear()
-			facts.Progress = nil
+			s.Facts.Progress = nil
 		}()
 		if name.Name == "" {
-			return answer.AllTerminating(ctx, s.config, s.engine, facts, f.namespace, maxWatched, s.options, s.log)
+			return s.AllTerminating(ctx, f.Namespace, maxWatched)
 		}
-		now, subject, err := answer.TerminatingOf(ctx, s.config, s.engine, facts, name, uid, maxWatched, s.options, s.log)
+		now, subject, err := s.TerminatingOf(ctx, name, uid, maxWatched)
 		switch {
 		case answer.Gone(err) && uid == "":
 			gone = err
