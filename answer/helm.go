@@ -94,12 +94,6 @@ func uninstall(u release.Uninstall, namespace string) (Question, error) {
 // maxReleased bounds the kept objects of releases, some 10 KiB each.
 const maxReleased = 5000
 
-// Release is a Helm release.
-type Release struct {
-	Namespace, Name string
-	Question        Question
-}
-
 // Releases collects Helm's records as they arrive.
 type Releases struct {
 	mu     sync.Mutex
@@ -126,7 +120,7 @@ func (all *Releases) Arrived(res cluster.Resource, m metav1.Object) {
 }
 
 // Read reads each release. lost are errors of single releases, err of all.
-func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types, user authenticationv1.UserInfo, within func(namespace string) bool) (read []*Release, lost []error, err error) {
+func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types, user authenticationv1.UserInfo, within func(namespace string) bool) (read []Subject, lost []error, err error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	core, err := typedcorev1.NewForConfig(config)
@@ -139,7 +133,7 @@ func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types
 	records = slices.DeleteFunc(records, func(r release.Record) bool {
 		return r.Status == "uninstalled" || !within(r.Namespace) // only the history is left
 	})
-	found, errs := make([]*Release, len(records)), make([]error, len(records))
+	found, errs := make([]Question, len(records)), make([]error, len(records))
 	_ = parallel(ctx, reads, len(records), func(ctx context.Context, i int) error {
 		r := records[i]
 		stored, err := r.Read(ctx, core)
@@ -147,30 +141,28 @@ func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types
 			errs[i] = fmt.Errorf("release %s -n %s: %w", r.Release, r.Namespace, Explain(err))
 			return nil
 		}
-		var q Question
-		if q, errs[i] = ofRelease(stored, r.Namespace); errs[i] == nil {
-			found[i] = &Release{r.Namespace, r.Release, q}
-		}
+		found[i], errs[i] = ofRelease(stored, r.Namespace)
 		return nil
 	}) // each keeps its error
 	objects := 0
-	for i, one := range found {
-		if one == nil {
-			lost = append(lost, errs[i])
+	for i, r := range records {
+		q, err := found[i], errs[i]
+		switch n := len(q.Names); {
+		case err == nil && objects+n > maxReleased:
+			err = fmt.Errorf("release %s -n %s: the releases before it have %d objects: ask %s", r.Release, r.Namespace, objects, shell.Join([]string{"termguard", "check", "--release", r.Release, "-n", r.Namespace}))
+		case err == nil:
+			objects += n
+			if q.Targets, q.Missing, err = served.Subjects(ctx, config, user, q.Names); err != nil {
+				err = fmt.Errorf("release %s -n %s: %w", r.Release, r.Namespace, err)
+			}
+		}
+		if err != nil {
+			lost = append(lost, err)
 			continue
 		}
-		q := &one.Question
-		n := len(q.Names)
-		if objects+n > maxReleased {
-			lost = append(lost, fmt.Errorf("release %s -n %s: the releases before it have %d objects: ask %s", one.Name, one.Namespace, objects, shell.Join([]string{"termguard", "check", "--release", one.Name, "-n", one.Namespace})))
-			continue
-		}
-		objects += n
-		if q.Targets, q.Missing, err = served.Subjects(ctx, config, user, q.Names); err != nil {
-			lost = append(lost, fmt.Errorf("release %s -n %s: %w", one.Name, one.Namespace, err))
-			continue
-		}
-		read = append(read, one)
+		s := Subject{Namespace: r.Namespace, Name: r.Release, Whole: &q}
+		s.Type.Group, s.Type.Resource = "helm.sh", "releases"
+		read = append(read, s)
 	}
 	return read, lost, nil
 }

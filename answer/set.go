@@ -174,44 +174,56 @@ func (q Question) items(ctx context.Context, engine Evaluator, world *cluster.Wo
 	return each(ctx, engine, world, set, q.Targets, request)
 }
 
-// Each evaluates n things in few goroutines: the stack for policies grows once in each.
-func Each(ctx context.Context, n int, evaluate func(ctx context.Context, i int) error) error {
-	return parallel(ctx, runtime.GOMAXPROCS(0), n, evaluate)
-}
-
+// parallel works in at most few goroutines, or in the caller's if one is enough: the stack for policies grows once
+// in each.
 func parallel(ctx context.Context, most, n int, work func(ctx context.Context, i int) error) error {
-	working, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
+	begin := func(ctx context.Context) (err error) {
+		for i := next.Add(1) - 1; i < int64(n) && err == nil; i = next.Add(1) - 1 {
+			err = work(ctx, int(i))
+		}
+		return err
+	}
+	if min(n, most) <= 1 {
+		return begin(ctx)
+	}
+	working, ctx := errgroup.WithContext(ctx)
 	for range min(n, most) {
-		working.Go(func() (err error) {
-			for i := next.Add(1) - 1; i < int64(n) && err == nil; i = next.Add(1) - 1 {
-				err = work(ctx, int(i))
-			}
-			return err
-		})
+		working.Go(func() error { return begin(ctx) })
 	}
 	return working.Wait()
 }
 
 func each(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set, subjects []Subject, request func(Subject) *question.Request) ([]Item, error) {
 	items := make([]Item, len(subjects))
-	one := func(ctx context.Context, i int) (err error) {
-		items[i], err = evaluate(ctx, engine, world, set, subjects[i], request(subjects[i]))
-		return err
-	}
-	if len(subjects) > few {
-		return items, Each(ctx, len(subjects), one)
-	}
-	for i := range subjects {
-		if err := one(ctx, i); err != nil {
-			return nil, err
+	err := parallel(ctx, min(runtime.GOMAXPROCS(0), 1+len(subjects)/few), len(subjects), func(ctx context.Context, i int) (err error) {
+		if whole := subjects[i].Whole; whole != nil {
+			items[i], err = askWhole(ctx, engine, world, subjects[i], *whole)
+		} else {
+			items[i], err = evaluate(ctx, engine, world, set, subjects[i], request(subjects[i]))
 		}
-	}
-	return items, nil
+		return err
+	})
+	return items, err
 }
 
-// few subjects are evaluated by the caller, without the cost of another stack.
+// few subjects are not worth another stack.
 const few = 16
+
+// askWhole has one item for all, with the parts that do not complete.
+func askWhole(ctx context.Context, engine Evaluator, world *cluster.World, s Subject, q Question) (Item, error) {
+	a, err := Ask(ctx, engine, world, q)
+	whole := Item{Target: s.ID(), Verdict: a.Verdict, Unseen: a.Unseen}
+	for _, part := range a.Items {
+		if part.Verdict == policies.Completes {
+			continue
+		}
+		whole.Findings = append(whole.Findings, part.Findings...)
+		whole.Unseen = unique(append(whole.Unseen, part.Unseen...))
+		whole.Parts = append(whole.Parts, part)
+	}
+	return whole, err
+}
 
 func (a *Answer) sum() {
 	a.Verdict = policies.Completes

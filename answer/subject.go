@@ -88,6 +88,8 @@ type Subject struct {
 	Object map[string]any
 	// User would delete it; zero if unknown.
 	User authenticationv1.UserInfo
+	// Whole is asked in its place, as the objects of a release; nil for an object.
+	Whole *Question
 	// Stub is the source, such as "a snapshot", that has only the name and finalizers; "" if Object has enough.
 	Stub   string
 	Unseen []policies.Unseen

@@ -129,9 +129,9 @@ func (g grouping) holdsOne(a *reply) []answer.Hold {
 
 func (g grouping) holdsParts(a *reply) (by []answer.Hold, parts []answer.Item) {
 	by = []answer.Hold{}
-	for i := range a.parts {
-		part, _ := g.holds(&a.parts[i])
-		row := held(a.parts[i].item, "", part, nil)
+	for _, item := range a.item.Parts {
+		part, _ := g.holds(&reply{candidate: candidate{kind: resources[item.Target.Resource], place: a.place}, item: item})
+		row := held(item, "", part, nil)
 		parts = append(parts, row)
 		for _, h := range part {
 			h.Objects = slices.Concat([]policies.Object{row.Target}, h.Objects)

@@ -49,7 +49,7 @@ func (p *Place) NotRead(namespace string) {
 func (p *Place) Subjects() iter.Seq2[Kind, answer.Subject] {
 	return func(yield func(Kind, answer.Subject) bool) {
 		for _, a := range p.subjects {
-			if a.release == nil && !yield(a.kind, a.subject()) {
+			if a.kind != Releases && !yield(a.kind, a.subject()) {
 				return
 			}
 		}
@@ -64,8 +64,7 @@ type candidate struct {
 	place   *Place // set by Run
 	kind    Kind
 	subject func() answer.Subject
-	since   time.Time       // when one of Terminating was deleted
-	release *answer.Release // nil for other kinds
+	since   time.Time // when one of Terminating was deleted
 }
 
 var resources = map[string]Kind{
@@ -167,7 +166,7 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 			return nil, err
 		}
 		for _, r := range read {
-			p.subjects = append(p.subjects, releaseOf(r))
+			p.subjects = append(p.subjects, candidate{kind: Releases, subject: func() answer.Subject { return r }})
 		}
 		for _, err := range lost[:min(len(lost), maxLost)] {
 			p.unseen = append(p.unseen, err.Error())
@@ -178,14 +177,6 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	}
 	p.interrupted = ctx.Err() != nil
 	return p, nil
-}
-
-func releaseOf(r *answer.Release) candidate {
-	return candidate{kind: Releases, release: r, subject: func() answer.Subject {
-		s := answer.Subject{Namespace: r.Namespace, Name: r.Name}
-		s.Type.Group, s.Type.Resource = "helm.sh", "releases"
-		return s
-	}}
 }
 
 // arrivals are the objects to evaluate, and those that a repair may change.

@@ -56,34 +56,26 @@ func (p *Place) without(ctx context.Context, engine answer.Evaluator, questions 
 			}
 		}
 	}
-	for i := range questions {
-		questions[i] = questions[i].without(finalizers)
+	for i, q := range questions {
+		if len(finalizers) > 0 {
+			questions[i].subject = func() answer.Subject { return withoutFinalizers(q.subject(), finalizers) }
+		}
 	}
 	err = p.World.Meanwhile(r, func() { replies = askAll(ctx, engine, questions, options, func(int) {}) })
 	return replies, err
 }
 
-// without returns the question about an object without finalizers.
-func (c candidate) without(finalizers []string) candidate {
-	if len(finalizers) == 0 {
-		return c
-	}
-	subject := c.subject
-	c.subject = func() answer.Subject { return withoutFinalizers(subject(), finalizers) }
-	if c.release != nil {
-		r := *c.release
-		r.Question.Targets = slices.Clone(r.Question.Targets)
-		for i, s := range r.Question.Targets {
-			r.Question.Targets[i] = withoutFinalizers(s, finalizers)
-		}
-		c.release = &r
-	}
-	return c
-}
-
 func withoutFinalizers(s answer.Subject, finalizers []string) answer.Subject {
 	if s.Object != nil {
 		s.Object = left(s.Object, finalizers)
+	}
+	if s.Whole != nil {
+		whole := *s.Whole
+		whole.Targets = slices.Clone(whole.Targets)
+		for i, target := range whole.Targets {
+			whole.Targets[i] = withoutFinalizers(target, finalizers)
+		}
+		s.Whole = &whole
 	}
 	return s
 }

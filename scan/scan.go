@@ -92,8 +92,8 @@ func (o *Options) setDefaults() {
 const (
 	// maxTerminating bounds Terminating objects of other kinds, the oldest first.
 	maxTerminating = 5000
-	// drainedAtOnce nodes are evaluated between two checks of ctx.
-	drainedAtOnce = 20
+	// maxAtOnce objects, or maxDrained nodes with their pods, are in memory at once.
+	maxAtOnce, maxDrained = 200, 20
 	// maxBlockers bounds the blockers per object and cause.
 	maxBlockers = 5
 )
@@ -102,8 +102,6 @@ type reply struct {
 	candidate
 	item     answer.Item
 	answered bool
-	// of a release's objects
-	parts []reply
 }
 
 // Run evaluates places. If ctx ends, or a place was not read whole, it sets Interrupted.
@@ -153,84 +151,55 @@ func Run(ctx context.Context, engine answer.Evaluator, places []*Place, options 
 	return s
 }
 
-// askAll evaluates nodes in batches, each in one pass over the pods.
+// askAll ends with ctx.
 func askAll(ctx context.Context, engine answer.Evaluator, questions []candidate, options map[string]any, progress func(int)) []reply {
 	answers := make([]reply, len(questions))
 	for i, q := range questions {
 		answers[i].candidate = q
 	}
-	var batches [][]reply
 	for left, n := answers, 0; len(left) > 0; left = left[n:] {
-		first := left[0]
-		for n = 1; n < min(len(left), drainedAtOnce) && first.kind == Nodes && left[n].kind == Nodes && left[n].place == first.place; {
+		first, most := left[0], maxAtOnce
+		if first.kind == Nodes {
+			most = maxDrained
+		}
+		for n = 1; n < min(len(left), most) && left[n].place == first.place && (left[n].kind == Nodes) == (first.kind == Nodes); {
 			n++
 		}
-		batches = append(batches, left[:n])
-	}
-	_ = answer.Each(ctx, len(batches), func(ctx context.Context, i int) error {
-		if ask(ctx, engine, batches[i], options) {
-			progress(len(batches[i]))
+		if !ask(ctx, engine, left[:n], options) {
+			break
 		}
-		return ctx.Err()
-	})
+		progress(n)
+	}
 	return answers
 }
 
-// ask evaluates one object, or several nodes, and reports whether there is an answer.
+// ask evaluates objects of one place, or nodes, and reports whether there are answers.
 func ask(ctx context.Context, engine answer.Evaluator, of []reply, options map[string]any) bool {
-	var q answer.Question
-	if of[0].kind == Releases {
-		q = of[0].release.Question
-	} else {
-		for _, a := range of {
-			q.Targets = append(q.Targets, a.subject())
-		}
-	}
+	q := answer.Question{Options: options}
 	if of[0].kind == Nodes {
-		q.As = answer.AsDrain
-	} else {
-		q.Options = options
+		q = answer.Question{As: answer.AsDrain}
 	}
-	found, err := answer.Ask(ctx, engine, of[0].place.World, q)
+	for _, a := range of {
+		q.Targets = append(q.Targets, a.subject())
+	}
+	all, err := answer.Ask(ctx, engine, of[0].place.World, q)
 	switch {
-	case err == nil:
-	case ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil:
 		return false // the question is not at fault
-	case len(of) > 1: // one by one: an error must not affect the other nodes
+	case err != nil && len(of) > 1: // one by one: an error must not affect the others
 		for i := range of {
-			ask(ctx, engine, of[i:i+1], options)
-		}
-		return true
-	}
-	for i := range of {
-		a := &of[i]
-		a.answered = true
-		switch {
-		case err != nil:
-			a.item = answer.Item{Target: a.subject().ID(), Verdict: policies.Unknown, Unseen: []policies.Unseen{{Reason: err.Error()}}}
-		case a.kind == Releases:
-			a.whole(found)
-		default:
-			a.item = found.Items[i]
-		}
-	}
-	return true
-}
-
-func (a *reply) whole(of answer.Answer) {
-	a.item = answer.Item{Target: a.subject().ID(), Verdict: of.Verdict, Unseen: of.Unseen}
-	for _, item := range of.Items {
-		if item.Verdict == policies.Completes {
-			continue
-		}
-		a.item.Findings = append(a.item.Findings, item.Findings...)
-		for _, unseen := range item.Unseen {
-			if !slices.Contains(a.item.Unseen, unseen) {
-				a.item.Unseen = append(a.item.Unseen, unseen)
+			if !ask(ctx, engine, of[i:i+1], options) {
+				return false
 			}
 		}
-		a.parts = append(a.parts, reply{candidate: candidate{kind: resources[item.Target.Resource], place: a.place}, item: item, answered: true})
+		return true
+	case err != nil:
+		all.Items = []answer.Item{{Target: q.Targets[0].ID(), Verdict: policies.Unknown, Unseen: []policies.Unseen{{Reason: err.Error()}}}}
 	}
+	for i := range of {
+		of[i].item, of[i].answered = all.Items[i], true
+	}
+	return true
 }
 
 // tell fills in the scan, except what mend does, and returns the answers by cause.
