@@ -16,6 +16,7 @@ import (
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/lint/files"
+	"github.com/termguard/termguard/lint/sets"
 )
 
 // argoController, so named in Argo CD's manifests and chart, removes the finalizers of Applications.
@@ -30,9 +31,9 @@ const noDeleteOption = "Delete=false"
 
 // selfManagedControllers returns the controllers of Applications that deploy their own Argo CD, and sets the
 // status that policies read.
-func (s *set) selfManagedControllers(subjects []*subject) (controllers []*unstructured.Unstructured) {
+func (e *evaluator) selfManagedControllers(subjects []*subject) (controllers []*unstructured.Unstructured) {
 	for _, sub := range subjects {
-		if !s.isSelfManagedApp(sub.Object, sub.object.Object) {
+		if !e.isSelfManagedApp(sub.Object, sub.object.Object) {
 			continue
 		}
 		sub.selfManaged = true
@@ -50,7 +51,7 @@ func (s *set) selfManagedControllers(subjects []*subject) (controllers []*unstru
 	return controllers
 }
 
-func (s *set) generatedApp(o *files.Object, value map[string]any) map[string]any {
+func (e *evaluator) generatedApp(o *files.Object, value map[string]any) map[string]any {
 	if o.Kind != "ApplicationSet" || !isGitOps(o) {
 		return nil
 	}
@@ -70,9 +71,9 @@ func (s *set) generatedApp(o *files.Object, value map[string]any) map[string]any
 		return nil
 	}
 	for _, generator := range cluster.Items(value, "spec", "generators") {
-		for _, replacer := range s.generatorReplacers(o, generator) {
+		for _, replacer := range e.generatorReplacers(o, generator) {
 			var app map[string]any
-			if json.Unmarshal([]byte(replacer.Replace(string(text))), &app) == nil && s.isSelfManagedApp(o, app) {
+			if json.Unmarshal([]byte(replacer.Replace(string(text))), &app) == nil && e.isSelfManagedApp(o, app) {
 				return app
 			}
 		}
@@ -81,7 +82,7 @@ func (s *set) generatedApp(o *files.Object, value map[string]any) map[string]any
 }
 
 // generatorReplacers ignores generators that combine others or query something.
-func (s *set) generatorReplacers(o *files.Object, generator map[string]any) (replacers []*strings.Replacer) {
+func (e *evaluator) generatorReplacers(o *files.Object, generator map[string]any) (replacers []*strings.Replacer) {
 	fill := func(params map[string]string) {
 		var forms []string
 		for key, value := range params {
@@ -104,7 +105,7 @@ func (s *set) generatorReplacers(o *files.Object, generator map[string]any) (rep
 	if clusters, ok := generator["clusters"].(map[string]any); ok && clusters["selector"] == nil {
 		fill(map[string]string{"name": "in-cluster", "nameNormalized": "in-cluster", "server": "https://kubernetes.default.svc"})
 	}
-	root := s.repositoryRoot(o)
+	root := e.Root(o)
 	var globs, excludes []string
 	for _, directory := range cluster.Items(generator, "git", "directories") {
 		if glob, _ := directory["path"].(string); directory["exclude"] == true {
@@ -130,7 +131,7 @@ func isArgoFinalizer(finalizer string) bool {
 }
 
 // isSelfManagedApp reports whether an Application with argoFinalizer certainly deploys its own Argo CD.
-func (s *set) isSelfManagedApp(o *files.Object, value map[string]any) bool {
+func (e *evaluator) isSelfManagedApp(o *files.Object, value map[string]any) bool {
 	if value["kind"] != "Application" || !isGitOps(o) {
 		return false
 	}
@@ -155,36 +156,19 @@ func (s *set) isSelfManagedApp(o *files.Object, value map[string]any) bool {
 		if from.Chart != "" {
 			return from.Chart == "argo-cd" && strings.Contains(from.RepoURL, "argo")
 		}
-		return s.sourceInstallsArgo(o, from.Path, namespace)
+		return e.sourceInstallsArgo(o, from.Path, namespace)
 	})
 }
 
 // sourceInstallsArgo assumes the object's own repository; the root folder, which every repository has, does
 // not count.
-func (s *set) sourceInstallsArgo(o *files.Object, folder, namespace string) bool {
-	root := s.repositoryRoot(o)
+func (e *evaluator) sourceInstallsArgo(o *files.Object, folder, namespace string) bool {
+	root := e.Root(o)
 	if root == "" || filepath.Clean(folder) == "." || !filepath.IsLocal(filepath.FromSlash(folder)) {
 		return false
 	}
 	installs, exempts := folderInstallsArgo(root, filepath.Join(root, filepath.FromSlash(folder)), namespace, maxDepth)
 	return installs && !exempts
-}
-
-func (s *set) repositoryRoot(o *files.Object) string {
-	dir := s.folder()
-	if s.build != nil {
-		dir = s.build.directory.Path
-	} else if o.File != nil && o.File.Path != "" {
-		dir = filepath.Dir(o.File.Path)
-	}
-	if dir == "" {
-		return ""
-	}
-	root, err := s.run.linkBoundary(dir)
-	if err != nil {
-		return ""
-	}
-	return root
 }
 
 // maxDepth bounds the nesting of kustomizations.
@@ -221,7 +205,7 @@ func folderInstallsArgo(root, folder, namespace string, depth int) (installs, ex
 	if d.Kustomization == "" {
 		return installs || slices.ContainsFunc(d.Manifests, func(name string) bool { return containsArgoController(filepath.Join(folder, name), namespace) }), exempts
 	}
-	k, err := readKustomization(d)
+	k, err := sets.ReadKustomization(d)
 	if err != nil {
 		return false, exempts
 	}
@@ -229,7 +213,7 @@ func folderInstallsArgo(root, folder, namespace string, depth int) (installs, ex
 		installs = installs || chart.Name == "argo-cd" || chart.ChartName == "argo-cd"
 	}
 	for _, name := range slices.Concat(k.Resources, k.Bases) {
-		if isRemote(name) {
+		if sets.IsRemote(name) {
 			installs = installs || strings.Contains(name, "argoproj/argo-cd") && strings.Contains(name, "manifests") && !strings.Contains(name, "manifests/crds") ||
 				remoteArgo.MatchString(strings.TrimPrefix(name, "https://"))
 			continue
@@ -259,11 +243,7 @@ func containsArgoController(file, namespace string) bool {
 }
 
 func dependsOnArgo(file string) bool {
-	info, err := os.Stat(file)
-	if err != nil || info.Size() > maxKustomization {
-		return false
-	}
-	text, err := os.ReadFile(file)
+	text, err := sets.ReadSmall(file)
 	var chart struct{ Dependencies []struct{ Name string } }
 	return err == nil && yaml.Unmarshal(text, &chart) == nil && slices.ContainsFunc(chart.Dependencies, func(d struct{ Name string }) bool { return d.Name == "argo-cd" })
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 )
 
 const selfManaged = `apiVersion: argoproj.io/v1alpha1
@@ -101,7 +102,7 @@ func TestArgoDeploysItself(t *testing.T) {
 				want[0] += " may stay: Argo CD deletes its own controller with this Application, and no controller remains to remove it"
 			}
 			var got []string
-			for _, line := range lines(run(t, lint.Options{Paths: []string{"."}, Dir: dir})) {
+			for _, line := range lines(run(t, lint.Options{Input: sets.Options{Paths: []string{"."}, Dir: dir}})) {
 				if !strings.HasPrefix(line, "note: ") {
 					got = append(got, line)
 				}
@@ -129,8 +130,8 @@ func TestArgoInTheTopFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, o := range []lint.Options{{Dir: dir, Paths: []string{"."}}, {Dir: base, Paths: []string{"repo"}}, {Dir: base, Paths: []string{"repo/app.yaml"}}, {Dir: base, Paths: []string{dir}}} {
-		if found := run(t, o).Findings; len(found) != 1 || found[0].Policy != "known-obstacle" {
+	for _, o := range []sets.Options{{Dir: dir, Paths: []string{"."}}, {Dir: base, Paths: []string{"repo"}}, {Dir: base, Paths: []string{"repo/app.yaml"}}, {Dir: base, Paths: []string{dir}}} {
+		if found := run(t, lint.Options{Input: o}).Findings; len(found) != 1 || found[0].Policy != "known-obstacle" {
 			t.Errorf("lint %s in %s: got %v, want one finding", o.Paths[0], o.Dir, found)
 		}
 	}
@@ -195,7 +196,7 @@ spec:
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := write(t, map[string]string{".git/HEAD": "", "sets/set.yaml": tc.set, "platform/argocd/kustomization.yaml": chart, "platform/web/a.yaml": "", "apps/web/a.yaml": ""})
-			found := run(t, lint.Options{Paths: []string{"."}, Dir: dir}).Findings
+			found := run(t, lint.Options{Input: sets.Options{Paths: []string{"."}, Dir: dir}}).Findings
 			if reported := len(found) == 1 && found[0].Policy == "known-obstacle" && found[0].Place.File == "sets/set.yaml"; reported != tc.reported || len(found) > 1 {
 				t.Errorf("%s: got %v", tc.reason, found)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 )
 
 // BenchmarkRun lints the folder that TERMGUARD_CORPUS names.
@@ -18,7 +19,7 @@ func BenchmarkRun(b *testing.B) {
 		b.Skip("TERMGUARD_CORPUS names no folder of manifests")
 	}
 	for b.Loop() {
-		if _, err := lint.Run(b.Context(), lint.Options{Paths: []string{corpus}}); err != nil {
+		if _, err := lint.Run(b.Context(), lint.Options{Input: sets.Options{Paths: []string{corpus}}}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -105,7 +106,7 @@ func TestShapes(t *testing.T) {
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(shape(n))})
+			r := run(t, lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(shape(n))}})
 			if r.Objects == 0 && len(r.Problems) == 0 {
 				t.Error("neither objects nor problems")
 			}
@@ -121,7 +122,7 @@ func BenchmarkShapes(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
 				b.SetBytes(int64(len(text)))
 				for b.Loop() {
-					if _, err := lint.Run(b.Context(), lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(text)}); err != nil {
+					if _, err := lint.Run(b.Context(), lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(text)}}); err != nil {
 						b.Fatal(err)
 					}
 				}

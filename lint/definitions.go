@@ -22,11 +22,11 @@ const definitionKind = "CustomResourceDefinition"
 // panics.
 func (r *run) reread(ctx context.Context, matches func(text []byte) bool, kinds []string, visit func(*unstructured.Unstructured)) {
 	var buffer bytes.Buffer
-	for _, i := range r.sets {
-		if i.ignoresOnly {
+	for _, s := range r.input.Sets {
+		if s.IgnoresOnly {
 			continue
 		}
-		for _, file := range i.all() {
+		for _, file := range s.Files() {
 			if ctx.Err() != nil {
 				return
 			}
@@ -152,7 +152,7 @@ func (r *run) readDefinitions(ctx context.Context) map[string]map[string]*defini
 	return all
 }
 
-func (s *set) definitionsInOtherFiles(objects []*unstructured.Unstructured) (definitions []*unstructured.Unstructured) {
+func (r *run) definitionsInOtherFiles(objects []*unstructured.Unstructured) (definitions []*unstructured.Unstructured) {
 	own := cluster.Defined(objects, "spec", "scope")
 	groups := map[string]bool{}
 	for _, o := range objects {
@@ -178,7 +178,7 @@ func (s *set) definitionsInOtherFiles(objects []*unstructured.Unstructured) (def
 	if len(groups) == 0 {
 		return nil
 	}
-	all := s.run.definitions()
+	all := r.definitions()
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
 		for kind, d := range all[group] {
 			if _, defined := own[schema.GroupKind{Group: group, Kind: kind}]; !defined && !d.ambiguous {

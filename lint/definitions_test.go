@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 )
 
 // TestDefinitionsElsewhere takes the scope and the plural of a kind from its definition in any file
@@ -76,7 +77,7 @@ metadata: {name: a, namespace: demo, finalizers: [example.com/team]}
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, f := range run(t, lint.Options{Dir: write(t, tc.files), Paths: []string{"."}}).Findings {
+			for _, f := range run(t, lint.Options{Input: sets.Options{Dir: write(t, tc.files), Paths: []string{"."}}}).Findings {
 				got = append(got, f.Policy)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {

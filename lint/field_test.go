@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 )
 
 // field has the judged findings on public repositories.
@@ -34,7 +35,7 @@ func TestField(t *testing.T) {
 		t.Run(strings.TrimSuffix(entry.Name(), ".yaml"), func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(field, "manifests", entry.Name())
-			r := run(t, lint.Options{Paths: []string{path}})
+			r := run(t, lint.Options{Input: sets.Options{Paths: []string{path}}})
 			want, judged := judgedLines(t, path)
 			var got []string
 			inSets := slices.DeleteFunc(slices.Clone(r.Findings), func(f lint.Finding) bool { return f.Question != lint.DeleteSet })

@@ -17,10 +17,10 @@ func SetFingerprints(findings []Finding, rel func(file string) string) {
 	for i, f := range findings {
 		hash := sha256.New()
 		field := f.Field
-		if f.Value != "" {
+		if f.Place.Value != "" {
 			field = listIndex.ReplaceAllString(field, "")
 		}
-		fmt.Fprintf(hash, "%q %q %q %q %q %q %q %q", f.Policy, f.Question, f.Target, rel(f.Place.File), f.Object, field, f.Value, f.Objects)
+		fmt.Fprintf(hash, "%q %q %q %q %q %q %q %q", f.Policy, f.Question, f.Target, rel(f.Place.File), f.Object, field, f.Place.Value, f.Objects)
 		print := hex.EncodeToString(hash.Sum(nil)[:16])
 		seen[print]++
 		if n := seen[print]; n > 1 {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/termguard/termguard/lint/files"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -24,8 +25,7 @@ func TestFingerprints(t *testing.T) {
 		},
 		Question: DeleteObject,
 		Object:   policies.Object{Resource: "things.example.com", Namespace: "demo", Name: "a"},
-		Place:    Place{File: "deploy/a.yaml", Line: 12, Column: 5, Source: "  - example.com/f"},
-		Value:    "example.com/f",
+		Place:    files.Place{File: "deploy/a.yaml", Line: 12, Column: 5, Source: "  - example.com/f", Value: "example.com/f"},
 	}
 	same := func(file string) string { return file }
 	print := func(change func(*Finding)) string {
@@ -48,7 +48,7 @@ func TestFingerprints(t *testing.T) {
 		"Object":   {"Another object.", func(f *Finding) { f.Object.Name = "b" }, false},
 		"Field":    {"Another field.", func(f *Finding) { f.Field = "spec.finalizers[0]" }, false},
 		"Item":     {"Another finalizer came before it.", func(f *Finding) { f.Field = "metadata.finalizers[1]" }, true},
-		"Value":    {"Another finalizer in its place.", func(f *Finding) { f.Value = "example.com/g" }, false},
+		"Value":    {"Another finalizer in its place.", func(f *Finding) { f.Place.Value = "example.com/g" }, false},
 		"Blocker":  {"Another blocker.", func(f *Finding) { f.Objects = nil }, false},
 	}
 	for name, tc := range cases {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 )
 
 // TestNames reads files of any name, and folders that lead back to themselves once.
@@ -36,7 +37,7 @@ func TestNames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := run(t, lint.Options{Dir: dir, Paths: []string{"."}})
+	r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}}})
 	found := map[string]int{}
 	for _, f := range r.Findings {
 		found[f.Place.File]++
@@ -58,7 +59,7 @@ func TestNotRead(t *testing.T) {
 	if err := os.Symlink(t.TempDir(), filepath.Join(dir, "b", "out")); err != nil {
 		t.Skipf("no links here: %v", err)
 	}
-	r := run(t, lint.Options{Dir: dir, Paths: []string{"."}})
+	r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}}})
 	if r.Files != 1 || r.Tests != 2 || len(r.Problems) != 1 || r.Problems[0].File != "b/out" {
 		t.Errorf("%d files, %d of tests, problems %v; want 1, 2, and one with b/out", r.Files, r.Tests, r.Problems)
 	}
@@ -85,7 +86,7 @@ func TestOneFolder(t *testing.T) {
 		dir := oneFolder(t, files)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		r := run(t, lint.Options{Dir: dir, Paths: []string{"."}})
+		r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}}})
 		runtime.ReadMemStats(&after)
 		if r.Files != files || r.Objects != files || len(r.Problems) != 0 {
 			t.Fatalf("%d files, %d objects, problems %v", r.Files, r.Objects, r.Problems)
@@ -107,7 +108,7 @@ func BenchmarkOneFolder(b *testing.B) {
 		b.Run(fmt.Sprint(files), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				r, err := lint.Run(b.Context(), lint.Options{Dir: dir, Paths: []string{"."}})
+				r, err := lint.Run(b.Context(), lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}}})
 				if err != nil || r.Objects != files {
 					b.Fatalf("%v, error %v", r, err)
 				}
@@ -134,7 +135,7 @@ func TestBadKustomizations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := write(t, map[string]string{"a/kustomization.yaml": text, "a/pod.yaml": pod, "b/kustomization.yaml": "resources: [../a]\n"})
-			r := run(t, lint.Options{Dir: dir, Paths: []string{"."}})
+			r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}}})
 			if len(r.Findings) != 1 || len(r.Problems) != 0 {
 				t.Errorf("got %q, want the findings of the pod and no problem", lines(r))
 			}
@@ -151,7 +152,7 @@ func TestChangedReads(t *testing.T) {
 		files[fmt.Sprintf("d%d/b.yaml", i)] = strings.ReplaceAll(config, "name: c,", "name: d,")
 	}
 	files["d8/broken.yaml"] = "a: [" // nobody reads it
-	r := run(t, lint.Options{Dir: write(t, files), Paths: []string{"."}, Only: []string{"d7/a.yaml"}})
+	r := run(t, lint.Options{Input: sets.Options{Dir: write(t, files), Paths: []string{"."}, Only: []string{"d7/a.yaml"}}})
 	if r.Files != 2 || len(r.Problems) != 0 {
 		t.Errorf("%d files were read, problems %v; want 2 of 401", r.Files, r.Problems)
 	}

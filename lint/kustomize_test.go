@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -31,7 +32,7 @@ func TestPassedOver(t *testing.T) {
 			t.Parallel()
 			tc.files["deploy/old.yaml"] = old
 			findings := 0
-			for _, f := range run(t, lint.Options{Dir: write(t, tc.files), Paths: []string{"."}}).Findings {
+			for _, f := range run(t, lint.Options{Input: sets.Options{Dir: write(t, tc.files), Paths: []string{"."}}}).Findings {
 				if f.Place.File != "deploy/old.yaml" {
 					continue
 				}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 )
 
 // TestLargeSet reads a set up to 32 MiB of text, and refuses a larger one.
@@ -21,7 +22,7 @@ func TestLargeSet(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text)})
+			r := run(t, lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text)}})
 			if diff := cmp.Diff([]string{tc.want}, lines(r)); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
 			}

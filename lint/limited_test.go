@@ -8,6 +8,7 @@ import (
 
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 )
 
 // TestLimited checks, for every such entry of the catalog, finalizers that an operator sets only in
@@ -56,7 +57,7 @@ func TestLimited(t *testing.T) {
 ---
 {apiVersion: %s, kind: %s, metadata: {name: it, namespace: %s}}
 `, name, namespace, s.image, s.args, version, kind, namespace)
-				r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(text)})
+				r := run(t, lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(text)}})
 				reported := slices.ContainsFunc(r.Findings, func(f lint.Finding) bool {
 					return f.Policy == "operator-in-same-set" && strings.Contains(f.Message, entry.Finalizer)
 				})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/lint/files"
+	"github.com/termguard/termguard/lint/sets"
 )
 
 // lines returns findings, problems and notes, one each in a line.
@@ -217,7 +218,7 @@ func TestRun(t *testing.T) {
 		{"comments", "# nothing\n", nil},
 		{"templates", "a: {{ x }}\n", []string{"note: 1 template skipped (-): render first, as in helm template CHART | termguard lint -"}},
 	} {
-		r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text)})
+		r := run(t, lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text)}})
 		got := lines(r)
 		ok := len(got) == len(tc.want)
 		for i := 0; ok && i < len(got); i++ {
@@ -241,7 +242,7 @@ spec:
       containers: []
 `
 	for version, want := range map[string]int{"": 0, "v1.11.1": 1, "v1.36.3": 0} {
-		r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(text), KubernetesVersion: version})
+		r := run(t, lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(text)}, KubernetesVersion: version})
 		if len(r.Findings) != want {
 			t.Errorf("version %q: got %v, want %d findings", version, lines(r), want)
 		}
@@ -278,36 +279,36 @@ func TestSets(t *testing.T) {
 		{"files", []string{"two/operator.yaml", "three/cr.yaml"}, 1},
 		{"everything", []string{"."}, 1},
 	} {
-		r := run(t, lint.Options{Dir: dir, Paths: tc.paths})
+		r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: tc.paths}})
 		if len(r.Findings) != tc.want {
 			t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.want)
 		}
 	}
 	// The files that a kustomization names in a folder below it are a set, without others there.
 	below := map[string]string{"kustomization.yaml": "resources: [crd.yaml, cr.yaml, below/operator.yaml]\n", "crd.yaml": kialiCRD, "cr.yaml": kiali, "below/operator.yaml": kialiOperator, "below/other.yaml": kiali}
-	if r := run(t, lint.Options{Dir: write(t, below), Paths: []string{"."}}); len(r.Findings) != 1 || r.Findings[0].Place.File != "cr.yaml" || r.Files != 4 {
+	if r := run(t, lint.Options{Input: sets.Options{Dir: write(t, below), Paths: []string{"."}}}); len(r.Findings) != 1 || r.Findings[0].Place.File != "cr.yaml" || r.Files != 4 {
 		t.Errorf("files of a folder below: got %v in %d files, want 1 finding in 4", lines(r), r.Files)
 	}
 	// A kustomization and its parts are one set, unless a part belongs to several.
 	parts := map[string]string{"default/kustomization.yaml": "resources: [../crd, ../manager, ../sample]\n", "crd/crd.yaml": kialiCRD, "manager/operator.yaml": kialiOperator, "sample/cr.yaml": kiali}
-	if r := run(t, lint.Options{Dir: write(t, parts), Paths: []string{"."}}); len(r.Findings) != 1 || r.Files != 3 {
+	if r := run(t, lint.Options{Input: sets.Options{Dir: write(t, parts), Paths: []string{"."}}}); len(r.Findings) != 1 || r.Files != 3 {
 		t.Errorf("parts of one: got %v in %d files, want 1 finding in 3", lines(r), r.Files)
 	}
 	parts["manager/kustomization.yaml"], parts["manager/other.yaml"] = "resources: [other.yaml]\n", kiali
-	if r := run(t, lint.Options{Dir: write(t, parts), Paths: []string{"."}}); len(r.Findings) != 0 || r.Files != 4 {
+	if r := run(t, lint.Options{Input: sets.Options{Dir: write(t, parts), Paths: []string{"."}}}); len(r.Findings) != 0 || r.Files != 4 {
 		t.Errorf("an operator that the kustomization does not name: got %v in %d files, want none in 4", lines(r), r.Files)
 	}
 	delete(parts, "manager/kustomization.yaml")
 	delete(parts, "manager/other.yaml")
 	parts["other/kustomization.yaml"] = "resources: [../manager]\n"
-	if r := run(t, lint.Options{Dir: write(t, parts), Paths: []string{"."}}); len(r.Findings) != 0 || r.Files != 3 {
+	if r := run(t, lint.Options{Input: sets.Options{Dir: write(t, parts), Paths: []string{"."}}}); len(r.Findings) != 0 || r.Files != 3 {
 		t.Errorf("a part of two: got %v in %d files, want none in 3", lines(r), r.Files)
 	}
-	r := run(t, lint.Options{Dir: dir, Paths: []string{"."}, Only: []string{"one/operator.yaml"}})
+	r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}, Only: []string{"one/operator.yaml"}}})
 	if len(r.Findings) != 0 || r.Files != 3 {
 		t.Errorf("with a change beside the finding: got %v in %d files, want none in 3", lines(r), r.Files)
 	}
-	r = run(t, lint.Options{Dir: dir, Paths: []string{"."}, Exclude: exclude(t, dir, "one")})
+	r = run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}, Exclude: exclude(t, dir, "one")}})
 	if len(r.Findings) != 0 || r.Files != 2 {
 		t.Errorf("without one: got %v in %d files", lines(r), r.Files)
 	}
@@ -341,7 +342,7 @@ func TestAlternatives(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			r := run(t, lint.Options{Dir: write(t, tc.files), Paths: []string{"."}})
+			r := run(t, lint.Options{Input: sets.Options{Dir: write(t, tc.files), Paths: []string{"."}}})
 			for _, f := range r.Findings {
 				got = append(got, fmt.Sprintf("%s:%d %s %s %s", f.Place.File, f.Place.Line, f.Severity, f.Policy, f.Target.Name))
 			}
@@ -364,7 +365,7 @@ func TestPlaceholder(t *testing.T) {
 	} {
 		dir := write(t, map[string]string{"default/kustomization.yaml": tc.kustomization, "api/kustomization.yaml": "resources: [all.yaml]\n", "api/all.yaml": fmt.Sprintf(apiservice, tc.written)})
 		var got []string
-		for _, f := range run(t, lint.Options{Dir: dir, Paths: []string{"."}}).Findings {
+		for _, f := range run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}}}).Findings {
 			got = append(got, f.Message)
 		}
 		want := []string{"APIService v1.x.io is served from namespace " + tc.want + ": after that is deleted, no other namespace can finish deleting"}
@@ -380,7 +381,7 @@ func TestSameName(t *testing.T) {
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, command: [sh, -c, 'while true; do work; done']}]%s}\n"
 	dir := write(t, map[string]string{"1.yaml": fmt.Sprintf(pod, ", terminationGracePeriodSeconds: 900"), "2.yaml": fmt.Sprintf(pod, ", hostPID: true"), "3.yaml": fmt.Sprintf(pod, "")})
 	var got []string
-	for _, f := range run(t, lint.Options{Dir: dir, Paths: []string{"."}}).Findings {
+	for _, f := range run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}}}).Findings {
 		got = append(got, f.Place.File+" "+f.Policy)
 	}
 	want := []string{"1.yaml shell-hides-sigterm", "1.yaml long-grace-period", "3.yaml shell-hides-sigterm"}
@@ -399,18 +400,18 @@ func TestNothing(t *testing.T) {
 		{[]string{"."}, "nothing to lint"},
 		{[]string{"absent.yaml"}, "absent.yaml: no such file"},
 	} {
-		o := lint.Options{Dir: dir, Paths: tc.paths, Exclude: exclude(t, dir, "*.yaml")}
+		o := lint.Options{Input: sets.Options{Dir: dir, Paths: tc.paths, Exclude: exclude(t, dir, "*.yaml")}}
 		if _, err := lint.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v: got %v, want %q", tc.paths, err, tc.want)
 		}
 	}
-	if _, err := lint.Run(t.Context(), lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(" \n")}); err == nil {
+	if _, err := lint.Run(t.Context(), lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(" \n")}}); err == nil {
 		t.Errorf("nothing on standard input, as from a helm that failed: got %v", err)
 	}
-	if _, err := lint.Run(t.Context(), lint.Options{Dir: dir}); !errors.Is(err, lint.ErrNoInput) {
+	if _, err := lint.Run(t.Context(), lint.Options{Input: sets.Options{Dir: dir}}); !errors.Is(err, sets.ErrNoInput) {
 		t.Errorf("no paths: got %v", err)
 	}
-	if _, err := lint.Run(t.Context(), lint.Options{Dir: dir, Paths: []string{"a.yaml"}, Snapshot: "readme.txt"}); err == nil || !strings.Contains(err.Error(), "it holds no Kubernetes objects") {
+	if _, err := lint.Run(t.Context(), lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"a.yaml"}}, Snapshot: "readme.txt"}); err == nil || !strings.Contains(err.Error(), "it holds no Kubernetes objects") {
 		t.Errorf("a file that is no snapshot: got %v", err)
 	}
 }
@@ -426,7 +427,7 @@ func TestSnapshot(t *testing.T) {
 		const carries = "{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: other, namespace: mesh, finalizers: [kiali.io/finalizer]}}"
 		all := strings.Join([]string{"{apiVersion: termguard.dev/v1, kind: Cluster}", state, carries}, "\n---\n")
 		dir := write(t, map[string]string{"cr.yaml": kiali, "snapshot.yaml": all})
-		r := run(t, lint.Options{Dir: dir, Paths: []string{"cr.yaml"}, Snapshot: "snapshot.yaml"})
+		r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"cr.yaml"}}, Snapshot: "snapshot.yaml"})
 		if diff := cmp.Diff(want, lines(r)); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", state, diff)
 		}
@@ -439,7 +440,7 @@ func TestRedactedSnapshot(t *testing.T) {
 {"apiVersion":"termguard.dev/v2","kind":"Answer","path":"/version","code":200,"body":{"gitVersion":"v1.36.0"}}
 {"apiVersion":"termguard.dev/v2","kind":"End"}
 `
-	r := run(t, lint.Options{Dir: write(t, map[string]string{"cr.yaml": kiali, "snapshot.json": redacted}), Paths: []string{"cr.yaml"}, Snapshot: "snapshot.json"})
+	r := run(t, lint.Options{Input: sets.Options{Dir: write(t, map[string]string{"cr.yaml": kiali, "snapshot.json": redacted}), Paths: []string{"cr.yaml"}}, Snapshot: "snapshot.json"})
 	if !slices.ContainsFunc(r.Notes, func(note string) bool { return strings.HasPrefix(note, "snapshot.json is redacted") }) {
 		t.Errorf("notes %q", r.Notes)
 	}
@@ -449,7 +450,7 @@ func TestRedactedSnapshot(t *testing.T) {
 func TestNodesOfManifests(t *testing.T) {
 	node := "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n---\n"
 	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {nodeName: n2, containers: [{name: a, image: a}]}\n"
-	r := run(t, lint.Options{Dir: write(t, map[string]string{"a.yaml": node + pod}), Paths: []string{"."}})
+	r := run(t, lint.Options{Input: sets.Options{Dir: write(t, map[string]string{"a.yaml": node + pod}), Paths: []string{"."}}})
 	if got := lines(r); len(got) > 0 {
 		t.Errorf("got %q, although n2 may exist", got)
 	}
@@ -472,7 +473,7 @@ func TestBackslash(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, lint.Options{Dir: dir, Paths: tc.paths, Exclude: exclude(t, dir, tc.exclude...)})
+			r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: tc.paths, Exclude: exclude(t, dir, tc.exclude...)}})
 			var got []string
 			for _, f := range r.Findings {
 				got = append(got, f.Place.File)
@@ -503,7 +504,7 @@ func TestPatchLeftOver(t *testing.T) {
 		if tc.kustomization != "" {
 			files["kustomization.yaml"] = tc.kustomization
 		}
-		got := lines(run(t, lint.Options{Dir: write(t, files), Paths: []string{"."}}))
+		got := lines(run(t, lint.Options{Input: sets.Options{Dir: write(t, files), Paths: []string{"."}}}))
 		got = slices.DeleteFunc(got, func(line string) bool { return strings.Contains(line, "as the files stand") })
 		if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s -want, +got:\n%s", name, diff)

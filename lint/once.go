@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/termguard/termguard/lint/sets"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
@@ -72,10 +73,10 @@ func byPlace(findings []Finding) []Finding {
 		for _, other := range others[i] {
 			names = append(names, other.Kustomization)
 		}
-		kept[i].Evidence = append(slices.Clone(f.Evidence), "applied by "+joinFirst(names))
+		kept[i].Evidence = append(slices.Clone(f.Evidence), "applied by "+sets.JoinFirst(names))
 	}
 	slices.SortFunc(kept, func(a, b Finding) int {
-		return cmp.Or(a.Place.compare(b.Place), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Message, b.Message), cmp.Compare(a.Question, b.Question))
+		return cmp.Or(a.Place.Compare(b.Place), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Message, b.Message), cmp.Compare(a.Question, b.Question))
 	})
 	return kept
 }

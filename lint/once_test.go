@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/files"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -15,7 +16,7 @@ func ofRelease(file, object, message string, once bool) lint.Finding {
 	o, operator := policies.Object{Resource: "things.example.com", Name: object}, policies.Object{Resource: "deployments.apps", Name: "operator"}
 	return lint.Finding{
 		Finding:  policies.Finding{Policy: "p", Severity: policies.Medium, Message: message, Objects: []policies.Object{o, operator}, Manifest: policies.Manifest{Once: once}},
-		Question: lint.DeleteSet, Target: o, Object: o, Place: lint.Place{File: file, Line: 1},
+		Question: lint.DeleteSet, Target: o, Object: o, Place: files.Place{File: file, Line: 1},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 )
 
 // provider is a Deployment with the name suffix of Cluster API's, beside a Cluster.
@@ -51,7 +52,7 @@ func TestNamesake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text := strings.Replace(provider, tc.from, tc.to, 1)
-			if r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(text)}); len(r.Findings) != tc.found {
+			if r := run(t, lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(text)}}); len(r.Findings) != tc.found {
 				t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.found)
 			}
 		})
@@ -78,7 +79,7 @@ func TestKin(t *testing.T) {
 			t.Parallel()
 			object := strings.Replace(tc.object, "}", ", finalizers: ["+tc.finalizer+"]}", 1)
 			dir := write(t, map[string]string{"apps/a.yaml": object, "infra/kiali/base/o.yaml": tc.operator})
-			if r := run(t, lint.Options{Dir: dir, Paths: []string{"."}}); len(r.Findings) != tc.found {
+			if r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}}}); len(r.Findings) != tc.found {
 				t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.found)
 			}
 		})
@@ -106,7 +107,7 @@ func TestScaledToZero(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := write(t, tc.files)
-			if r := run(t, lint.Options{Dir: dir, Paths: []string{"."}}); len(r.Findings) != tc.found {
+			if r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}}}); len(r.Findings) != tc.found {
 				t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.found)
 			}
 		})

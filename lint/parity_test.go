@@ -17,6 +17,7 @@ import (
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint/files"
+	"github.com/termguard/termguard/lint/sets"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -63,7 +64,6 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	var request struct{ Operation, Resource, Namespace, Name string }
 	var objects []*unstructured.Unstructured
 	f := &files.File{Name: file, Path: file}
-	s := &set{input: &input{}, run: &run{notes: notes{}, engine: func() (*policies.Engine, error) { return engine, nil }}}
 	var parsed []*files.Object
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	for { // the fixture's own documents are no objects
@@ -85,7 +85,8 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	for c := range f.Read() {
 		parsed = append(parsed, c.Objects...)
 	}
-	a := &evaluator{set: s, engine: engine, index: map[policies.Object]*subject{}}
+	r := &run{log: &sets.Log{}}
+	a := &evaluator{Manifests: &sets.Manifests{Set: &sets.Set{Input: &sets.Input{Log: r.log}}}, run: r, engine: engine, index: map[policies.Object]*subject{}}
 	for _, o := range parsed {
 		value, err := o.Value()
 		if err != nil {
@@ -126,7 +127,7 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	}
 	var linted []policies.Finding
 	lines := map[int]bool{}
-	for _, f := range s.run.findings {
+	for _, f := range r.findings {
 		if f.Question != ApplyObject {
 			continue
 		}
@@ -165,11 +166,11 @@ func TestFastPath(t *testing.T) {
 	if err := beyond.Add("..", "**/scenario/testdata/o*.yaml", "**/scenario/testdata/p*.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	fast, err := Run(t.Context(), Options{Paths: paths, Exclude: beyond, IncludeTests: true})
+	fast, err := Run(t.Context(), Options{Input: sets.Options{Paths: paths, Exclude: beyond, IncludeTests: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	slow, err := Run(t.Context(), Options{Paths: paths, Exclude: beyond, IncludeTests: true, noShortcuts: true})
+	slow, err := Run(t.Context(), Options{Input: sets.Options{Paths: paths, Exclude: beyond, IncludeTests: true, KeepSchemas: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

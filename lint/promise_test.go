@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 )
 
 // severities returns the findings by policy and severity, repeated ones included.
@@ -68,7 +69,7 @@ func TestSeverity(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text)})
+			r := run(t, lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text)}})
 			if diff := cmp.Diff(tc.want, severities(r)); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s\n%s", tc.reason, diff, strings.Join(lines(r), "\n"))
 			}
@@ -101,7 +102,7 @@ func TestSeverityOfSets(t *testing.T) {
 		for _, path := range tc.paths {
 			paths = append(paths, filepath.Join(dir, path))
 		}
-		got := severities(run(t, lint.Options{Paths: paths}))
+		got := severities(run(t, lint.Options{Input: sets.Options{Paths: paths}}))
 		if diff := cmp.Diff([]string{"operator-in-same-set " + tc.want}, got); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 		}
@@ -111,7 +112,7 @@ func TestSeverityOfSets(t *testing.T) {
 // TestNoCluster checks all kept manifests: no message refers to a cluster, which lint has not read,
 // and each message has a subject.
 func TestNoCluster(t *testing.T) {
-	r := run(t, lint.Options{Paths: []string{filepath.Join(field, "manifests")}, IncludeTests: true})
+	r := run(t, lint.Options{Input: sets.Options{Paths: []string{filepath.Join(field, "manifests")}, IncludeTests: true}})
 	if len(r.Findings) < 10 {
 		t.Fatalf("unexpected number of findings: %d", len(r.Findings))
 	}
@@ -155,7 +156,7 @@ func TestFound(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text)})
+			r := run(t, lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text)}})
 			var got []string
 			for _, f := range r.Findings {
 				got = append(got, f.Policy)

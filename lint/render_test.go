@@ -19,6 +19,7 @@ import (
 
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -113,9 +114,9 @@ func TestRenderer(t *testing.T) {
 	} {
 		tools, values, _ := strings.Cut(tc.tools, " ")
 		t.Setenv("PATH", filepath.Join(dir, tools)+":/usr/bin:/bin")
-		o := lint.Options{Dir: dir, Paths: []string{tc.path}, Render: !tc.off}
+		o := lint.Options{Input: sets.Options{Dir: dir, Paths: []string{tc.path}, Render: !tc.off}}
 		if values != "" {
-			o.Values = []string{"values.yaml"}
+			o.Input.Values = []string{"values.yaml"}
 		}
 		r, err := lint.Run(t.Context(), o)
 		if err != nil {
@@ -199,7 +200,7 @@ func TestKustomizations(t *testing.T) {
 		"Document": {"A file of several, with a finalizer in a list.", map[string]string{"over/kustomization.yaml": overlay("namePrefix: my-\n"), "base/kustomization.yaml": base, "base/pod.yaml": pod + "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  finalizers:\n  - foregroundDeletion\n  - example.com/x\n"}, []string{"base/pod.yaml:5:39 ", "base/pod.yaml:13:5 apply may unowned-finalizer"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, lint.Options{Dir: write(t, tc.files), Paths: []string{"."}, Render: true})
+			r := run(t, lint.Options{Input: sets.Options{Dir: write(t, tc.files), Paths: []string{"."}, Render: true}})
 			got := lines(r)
 			if !slices.EqualFunc(got, tc.want, func(got, want string) bool {
 				begins, holds, _ := strings.Cut(want, "... ")
@@ -235,7 +236,7 @@ func TestNothingElse(t *testing.T) {
 		"BesideIt":   {"Its base is read, and has the applied objects.", ".", map[string]string{"over/kustomization.yaml": "resources: [../base]\n", "base/kustomization.yaml": "resources: [pod.yaml]\n", "base/pod.yaml": base}, "base/pod.yaml:4:39 " + fmt.Sprintf(long, "it")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := lines(run(t, lint.Options{Dir: write(t, tc.files), Paths: []string{tc.path}, Render: true}))
+			got := lines(run(t, lint.Options{Input: sets.Options{Dir: write(t, tc.files), Paths: []string{tc.path}, Render: true}}))
 			if strings.HasPrefix(tc.want, "note: ") && len(got) > 0 && got[0] == tc.path+nothing {
 				got = got[1:]
 			}
@@ -256,7 +257,7 @@ func TestChangedKustomization(t *testing.T) {
 	}
 	dir := write(t, files)
 	for only, want := range map[string]string{"a/pod.yaml": "a/pod.yaml", "b/kustomization.yaml": "b/pod.yaml"} {
-		r := run(t, lint.Options{Dir: dir, Paths: []string{"."}, Render: true, Only: []string{only}})
+		r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}, Render: true, Only: []string{only}}})
 		if len(r.Findings) != 1 || r.Findings[0].Place.File != want {
 			t.Errorf("%s changed: got %q, want one finding in %s", only, lines(r), want)
 		}
@@ -276,7 +277,7 @@ func TestManyOverlays(t *testing.T) {
 		files[fmt.Sprintf("o%d/kustomization.yaml", i)] = fmt.Sprintf("namePrefix: o%d-\nresources: [../base]\n", i)
 	}
 	growth := peak()
-	r := run(t, lint.Options{Dir: write(t, files), Paths: []string{"."}, Render: true})
+	r := run(t, lint.Options{Input: sets.Options{Dir: write(t, files), Paths: []string{"."}, Render: true}})
 	if most := growth(); most > mostOverlays {
 		t.Errorf("it held %d MiB at once, want at most %d", most>>20, mostOverlays>>20)
 	}
@@ -315,7 +316,7 @@ func TestTenThousandOverlays(t *testing.T) {
 	}
 	t.Setenv("PATH", filepath.Join(dir, "bin")+":/usr/bin:/bin")
 	growth := peak()
-	r := run(t, lint.Options{Dir: dir, Paths: []string{"."}, Render: true})
+	r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}, Render: true}})
 	if most := growth(); most > mostOverlays {
 		t.Errorf("it held %d MiB at once, want at most %d", most>>20, mostOverlays>>20)
 	}
@@ -382,7 +383,7 @@ metadata: {name: api%[1]s}
 spec: {selector: {matchLabels: {app: api}}, template: {metadata: {labels: {app: api}}, spec: {containers: [{name: api, image: api}]}}}
 `
 	for in, want := range map[string]int{"": 1, ", namespace: default": 0} {
-		r := run(t, lint.Options{Dir: write(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: api\nversion: 1.0.0\n", "templates/api.yaml": fmt.Sprintf(api, in)}), Paths: []string{"."}, Render: true})
+		r := run(t, lint.Options{Input: sets.Options{Dir: write(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: api\nversion: 1.0.0\n", "templates/api.yaml": fmt.Sprintf(api, in)}), Paths: []string{"."}, Render: true}})
 		if len(r.Findings) != want {
 			t.Errorf("a Service with %q: got %q, want %d findings", in, lines(r), want)
 		}
@@ -392,7 +393,7 @@ spec: {selector: {matchLabels: {app: api}}, template: {metadata: {labels: {app: 
 			}
 		}
 	}
-	r := run(t, lint.Options{Dir: write(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: api\nversion: 1.0.0\n", "templates/pod.yaml": fmt.Sprintf(slow, "it")}), Paths: []string{"."}, Render: true})
+	r := run(t, lint.Options{Input: sets.Options{Dir: write(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: api\nversion: 1.0.0\n", "templates/pod.yaml": fmt.Sprintf(slow, "it")}), Paths: []string{"."}, Render: true}})
 	if len(r.Findings) != 1 || r.Findings[0].Target.Namespace != "release" {
 		t.Errorf("a pod without a namespace: got %+v, want one finding in the release's namespace", r.Findings)
 	}
@@ -414,7 +415,7 @@ webhooks:
 ---
 `
 	template := fmt.Sprintf(hook, "Mutating", "UPDATE") + fmt.Sprintf(hook, "Validating", "DELETE")
-	r := run(t, lint.Options{Dir: write(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: things\nversion: 1.0.0\n", "templates/hooks.yaml": template}), Paths: []string{"."}, Render: true})
+	r := run(t, lint.Options{Input: sets.Options{Dir: write(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: things\nversion: 1.0.0\n", "templates/hooks.yaml": template}), Paths: []string{"."}, Render: true}})
 	if len(r.Findings) != 1 || r.Findings[0].Severity != policies.Low {
 		t.Errorf("got %q, want one of low severity, like the finding about deletes", lines(r))
 	}
@@ -427,10 +428,10 @@ func TestTwoReleases(t *testing.T) {
 	const budget = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web, namespace: {{ .Release.Namespace }}}\nspec: {minAvailable: 1, selector: {matchLabels: {app: web}}}\n"
 	const web = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: {{ .Release.Namespace }}}\nspec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web}]}}}\n"
 	for of, want := range map[string]int{"a": 1, "b": 0} {
-		r := run(t, lint.Options{Dir: write(t, map[string]string{
+		r := run(t, lint.Options{Input: sets.Options{Dir: write(t, map[string]string{
 			"a/Chart.yaml": "apiVersion: v2\nname: a\nversion: 1.0.0\n", "a/templates/budget.yaml": budget,
 			"b/Chart.yaml": "apiVersion: v2\nname: b\nversion: 1.0.0\n", of + "/templates/web.yaml": web,
-		}), Paths: []string{"."}, Render: true})
+		}), Paths: []string{"."}, Render: true}})
 		if len(r.Findings) != want {
 			t.Errorf("with the workload in chart %s: got %q, want %d findings", of, lines(r), want)
 		}
@@ -445,11 +446,11 @@ func TestRenderKustomization(t *testing.T) {
 		"base/kustomization.yaml": "resources: [pod.yaml]\n", "base/pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n",
 		"top/kustomization.yaml": "resources: [../base]\nnamePrefix: x-\n", "broken/kustomization.yaml": "resources: [absent.yaml]\n",
 	})
-	text, err := lint.RenderKustomization(t.Context(), filepath.Join(dir, "top"))
+	text, err := sets.RenderKustomization(t.Context(), filepath.Join(dir, "top"))
 	if err != nil || !strings.Contains(text, "name: x-a") {
 		t.Errorf("got %q, error %v", text, err)
 	}
-	if _, err := lint.RenderKustomization(t.Context(), filepath.Join(dir, "broken")); err == nil || !strings.Contains(err.Error(), "absent.yaml") {
+	if _, err := sets.RenderKustomization(t.Context(), filepath.Join(dir, "broken")); err == nil || !strings.Contains(err.Error(), "absent.yaml") {
 		t.Errorf("error %v, want one with the missing file", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 )
 
 // TestStopped ends a run that is blocked: the findings up to then are reported.
@@ -36,7 +37,7 @@ func TestStopped(t *testing.T) {
 		cancel(why)
 		opened <- out
 	}()
-	r, err := lint.Run(ctx, lint.Options{Dir: dir, Paths: []string{"a.yaml", "b.yaml"}})
+	r, err := lint.Run(ctx, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"a.yaml", "b.yaml"}}})
 	defer func() { (<-opened).Close() }()
 	if !errors.Is(err, why) {
 		t.Fatalf("error %v, want %v", err, why)
@@ -56,7 +57,7 @@ func TestStoppedInput(t *testing.T) {
 		_, _ = out.Write([]byte("apiVersion: v1\n")) // returns when it has been read
 		cancel()
 	}()
-	if _, err := lint.Run(ctx, lint.Options{Paths: []string{"-"}, Stdin: in}); !errors.Is(err, context.Canceled) {
+	if _, err := lint.Run(ctx, lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: in}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 )
 
 // TestStrangeFinalizer checks that an unknown finalizer on a kind of the catalog is reported with
@@ -21,7 +22,7 @@ func TestStrangeFinalizer(t *testing.T) {
 		"post-delete-finalizer.argocd.argoproj.io":   nil,
 		"resources-finalizer.argocd.argoproj.io/now": nil, // as a form that a later version may have
 	} {
-		r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(strings.Replace(application, "FINALIZER", finalizer, 1))})
+		r := run(t, lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(strings.Replace(application, "FINALIZER", finalizer, 1))}})
 		var got []string
 		for _, f := range r.Findings {
 			if f.Policy == "unowned-finalizer" {
@@ -53,7 +54,7 @@ metadata: {name: routes}
 `
 	for image, want := range map[string]bool{"tailscale/k8s-operator:v1.90.0": true, "tailscale/tailscale:v1.90.0": false} {
 		found := false
-		for _, f := range run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(strings.Replace(release, "IMAGE", image, 1))}).Findings {
+		for _, f := range run(t, lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(strings.Replace(release, "IMAGE", image, 1))}}).Findings {
 			found = found || f.Policy == "operator-in-same-set"
 		}
 		if found != want {

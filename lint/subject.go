@@ -2,6 +2,7 @@ package lint
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -17,6 +18,7 @@ import (
 	"github.com/termguard/termguard/cluster/catalog"
 	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/lint/files"
+	"github.com/termguard/termguard/lint/sets"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -29,9 +31,9 @@ func isGitOps(o *files.Object) bool {
 }
 
 // misspellingHint names the catalog's finalizer that an unknown one probably misspells, if any.
-func (s *set) misspellingHint(o *files.Object, finalizer string) string {
+func (r *run) misspellingHint(o *files.Object, finalizer string) string {
 	plural, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
-	return s.run.misspelling(finalizer, plural.GroupResource().String())
+	return r.misspelling(finalizer, plural.GroupResource().String())
 }
 
 func (r *run) misspelling(finalizer, resource string) string {
@@ -65,17 +67,17 @@ func withoutDomain(finalizer string) string {
 	return name
 }
 
-func (s *set) hasMisspeltFinalizer(o *files.Object) bool {
-	return isGitOps(o) && slices.ContainsFunc(o.Finalizers(), func(name string) bool { return s.misspellingHint(o, name) != "" })
+func (r *run) hasMisspeltFinalizer(o *files.Object) bool {
+	return isGitOps(o) && slices.ContainsFunc(o.Finalizers(), func(name string) bool { return r.misspellingHint(o, name) != "" })
 }
 
-func (s *set) hintFor(o *files.Object, f policies.Finding) string {
+func (r *run) hintFor(o *files.Object, f policies.Finding) string {
 	if f.Policy != "unowned-finalizer" {
 		return ""
 	}
 	for i, name := range o.Finalizers() {
 		if f.Field == fmt.Sprintf("metadata.finalizers[%d]", i) {
-			return s.misspellingHint(o, name)
+			return r.misspellingHint(o, name)
 		}
 	}
 	return ""
@@ -90,43 +92,63 @@ type subject struct {
 	selfManaged bool                       // an Application that deploys its own Argo CD
 }
 
-func (s *set) subject(o *files.Object) *subject {
+func (e *evaluator) subjects(ctx context.Context) (subjects []*subject, err error) {
+	for _, o := range e.Objects {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		u := e.object(o)
+		if u == nil {
+			continue
+		}
+		subjects = append(subjects, &subject{Object: o, object: u})
+		if app := e.generatedApp(o, u.Object); app != nil {
+			subjects = append(subjects, &subject{Object: o, object: &unstructured.Unstructured{Object: app}, implied: true})
+		}
+	}
+	return subjects, nil
+}
+
+// object returns an object as it would be in the cluster, nil if it is not evaluated.
+func (e *evaluator) object(o *files.Object) *unstructured.Unstructured {
 	if schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group == "termguard.dev" {
 		return nil // our own documents, as in fixtures
 	}
-	if strings.HasSuffix(o.Kind, "WebhookConfiguration") && slices.ContainsFunc(s.directories, func(d *files.Directory) bool { return s.run.kustomizations[d.Path].patchesWebhooks() }) {
-		s.run.note(patchedWebhooks, o.Name)
+	if strings.HasSuffix(o.Kind, "WebhookConfiguration") && e.PatchesWebhooks() {
+		e.AddNote(sets.PatchedWebhooks, o.Name)
 		return nil
 	}
-	value, err := s.value(o)
+	value, err := e.Value(o)
 	switch {
 	case errors.Is(err, files.ErrTemplate):
-		s.addTemplate(o.File)
+		e.AddTemplate(o.File)
 		return nil
 	case err != nil:
-		s.addProblem(o, err.Error())
-		return nil
-	}
-	if !wellFormed(value) {
+		e.addProblem(o, err.Error())
 		return nil
 	}
 	u := &unstructured.Unstructured{Object: value}
+	if !wellFormed(value) || e.isLoosePatch(o, u) {
+		return nil
+	}
 	if !cluster.Reduces(cluster.Resources([]*unstructured.Unstructured{u})[u.GroupVersionKind()]) {
 		delete(value, "status") // a status from some cluster
 	}
-	if s.isLoosePatch(o, u) {
-		return nil
-	}
 	if lacksRules(u) {
-		s.run.note(incompleteWebhooks, u.GetName())
+		e.AddNote(sets.IncompleteWebhooks, u.GetName())
 	}
-	return &subject{Object: o, object: u}
+	return u
+}
+
+func (e *evaluator) addProblem(o *files.Object, message string) {
+	at, _ := o.Find("")
+	e.AddProblem(at, message)
 }
 
 // isLoosePatch reports whether an object is a patch that its kustomization does not name: a workload without
 // the required selector, or webhooks without rules.
-func (s *set) isLoosePatch(o *files.Object, u *unstructured.Unstructured) bool {
-	if s.run.isInKustomization(o.File) {
+func (e *evaluator) isLoosePatch(o *files.Object, u *unstructured.Unstructured) bool {
+	if e.IsListed(o.File) {
 		return false
 	}
 	if o.APIVersion != "apps/v1" || o.Kind == "ControllerRevision" {
@@ -134,24 +156,6 @@ func (s *set) isLoosePatch(o *files.Object, u *unstructured.Unstructured) bool {
 	}
 	_, selects, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "selector")
 	return !selects
-}
-
-// value returns an object's content in its final namespace.
-func (s *set) value(o *files.Object) (map[string]any, error) {
-	value, err := o.Value()
-	if err != nil {
-		return value, err
-	}
-	modernize(value)
-	namespace := s.run.kustomizations[s.folder()].Namespace
-	if namespace == "" {
-		return value, nil
-	}
-	replacePlaceholder(value, namespace)
-	if metadata, ok := value["metadata"].(map[string]any); ok && o.Kind == "Namespace" && metadata["name"] == placeholder {
-		metadata["name"] = namespace
-	}
-	return value, nil
 }
 
 func wellFormed(value map[string]any) bool {

@@ -5,14 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
-	apiregistrationv1beta1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1beta1"
-
-	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
-
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -40,7 +34,7 @@ func TestPastVersions(t *testing.T) {
 		"Served": {"The cluster serves it.", old(metricsServer, "apiregistration.k8s.io/v1beta1 apiregistration.k8s.io/v1"), "v1.21.0", []string{"apiservice-backend-removed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, lint.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text), KubernetesVersion: tc.version})
+			r := run(t, lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(tc.text)}, KubernetesVersion: tc.version})
 			got := lines(r)
 			for _, f := range r.Findings {
 				if low := f.Severity == policies.Low && strings.Contains(f.Evidence[len(f.Evidence)-1], "Kubernetes has not served its API version since "); low == (tc.version != "") {
@@ -55,32 +49,5 @@ func TestPastVersions(t *testing.T) {
 				t.Errorf("%s: got\n  %s\nwant\n  %s", tc.reason, strings.Join(got, "\n  "), strings.Join(tc.want, "\n  "))
 			}
 		})
-	}
-}
-
-// TestPastSince compares the removed versions with the types of Kubernetes, which record their
-// release of removal.
-func TestPastSince(t *testing.T) {
-	types := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiregistrationv1beta1.AddToScheme, apiextensionsv1beta1.AddToScheme} {
-		if err := add(types); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for old, since := range lint.RemovedVersions() {
-		apiVersion, kind, _ := strings.Cut(old, " ")
-		object, err := types.New(schema.FromAPIVersionAndKind(apiVersion, kind))
-		if err != nil {
-			t.Errorf("%s: %v", old, err)
-			continue
-		}
-		removed, ok := object.(interface{ APILifecycleRemoved() (int, int) })
-		if !ok {
-			t.Errorf("%s does not say when it was removed", old)
-			continue
-		}
-		if major, minor := removed.APILifecycleRemoved(); fmt.Sprintf("%d.%d", major, minor) != since {
-			t.Errorf("%s is not served since %d.%d, not since %s", old, major, minor, since)
-		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 )
 
 // atCluster matches advice that only a user of the cluster can follow.
@@ -40,7 +41,7 @@ func TestWayOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := run(t, lint.Options{Paths: []string{dir}, IncludeTests: true, KubernetesVersion: "v1.10.0"})
+	r := run(t, lint.Options{Input: sets.Options{Paths: []string{dir}, IncludeTests: true}, KubernetesVersion: "v1.10.0"})
 	ids := map[string]bool{}
 	for _, f := range r.Findings {
 		ids[f.Policy] = true

@@ -17,7 +17,7 @@ import (
 	"github.com/termguard/termguard/answer"
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/internal/printable"
-	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/sets"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/question"
 )
@@ -212,7 +212,7 @@ func (f *checkFlags) question(ctx context.Context, s session, stdin io.Reader) (
 	}
 	p := newProgress(s.stderr, "finding the objects")
 	defer p.clear()
-	return f.Question(ctx, s.Session, namespace, stdin, lint.RenderKustomization)
+	return f.Question(ctx, s.Session, namespace, stdin, sets.RenderKustomization)
 }
 
 // session answers the questions of one command, and shows its progress.

@@ -17,7 +17,7 @@ const module = "github.com/termguard/termguard/"
 // layers states the design: which packages of this module each folder may import. Do not change it
 // to make a build pass.
 var layers = map[string][]string{
-	"cmd/termguard":       {"question", "probe", "probe/report", "internal/background", "internal/printable", "internal/shell", "config", "webhook", "webhook/serve", "doctor", "answer", "deletion", "page", "scan", "watch", "lint", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/live", "cluster/snapshots", "cluster/catalog", "internal/nearest"},
+	"cmd/termguard":       {"question", "probe", "probe/report", "internal/background", "internal/printable", "internal/shell", "config", "webhook", "webhook/serve", "doctor", "answer", "deletion", "page", "scan", "watch", "lint/sets", "lint/runner", "lint/settings", "lint/triage", "policies", "internal/policytest", "cluster", "cluster/live", "cluster/snapshots", "cluster/catalog", "internal/nearest"},
 	"cmd/termguard-probe": {"probe", "probe/report", "internal/printable"},
 	"internal/policytest": {"policies", "cluster", "question"},
 	"probe":               {"probe/report", "internal/printable", "internal/shell"},
@@ -33,12 +33,13 @@ var layers = map[string][]string{
 	"deletion":            {"internal/background", "internal/shell", "page", "answer", "question", "policies"},
 	"watch":               {"answer", "page", "policies", "internal/printable"},
 	"answer/release":      {"internal/nearest", "page"},
-	"lint":                {"answer", "page", "internal/nearest", "question", "lint/files", "policies", "cluster", "cluster/manifests", "cluster/snapshots", "cluster/catalog"},
+	"lint":                {"answer", "page", "internal/nearest", "question", "lint/files", "lint/sets", "policies", "cluster", "cluster/manifests", "cluster/snapshots", "cluster/catalog"},
 	"lint/files":          {},
+	"lint/sets":           {"page", "lint/files", "cluster"},
 	"lint/settings":       {"config", "lint/files", "policies", "internal/nearest"},
 	"lint/triage":         {"page", "lint", "lint/settings", "lint/files", "policies", "internal/nearest"},
-	"lint/runner":         {"page", "internal/nearest", "internal/shell", "lint", "lint/report", "lint/settings", "lint/files", "lint/triage", "policies"},
-	"lint/report":         {"internal/printable", "page", "lint", "lint/triage", "policies"},
+	"lint/runner":         {"page", "internal/nearest", "internal/shell", "lint", "lint/report", "lint/settings", "lint/files", "lint/sets", "lint/triage", "policies"},
+	"lint/report":         {"internal/printable", "page", "lint", "lint/files", "lint/sets", "lint/triage", "policies"},
 	"question":            {},
 	"policies":            {"internal/nearest", "internal/printable", "internal/shell"},
 	// The top reads facts from a cluster; below it are the lock and the requests for them; below

@@ -53,7 +53,7 @@ could not be read, wrong usage, or an internal error.`,
 	f.policies.addPolicies(flags)
 	flags.StringArrayVarP(&f.Outputs, "output", "o", []string{"text"}, "`FORMAT[=FILE]`: text, json, sarif, junit or github (may be repeated)")
 	flags.StringArrayVar(&f.Exclude, "exclude", nil, "skip paths in folders that match `PATTERN`, as in .gitignore (may be repeated)")
-	flags.BoolVar(&f.IncludeTests, "include-tests", false, "also evaluate files that only tests read: testdata, the test folder of a program, fixtures, golden files, cases of kuttl and chainsaw, copies of objects out of a cluster")
+	flags.BoolVar(&f.Input.IncludeTests, "include-tests", false, "also evaluate files that only tests read: testdata, the test folder of a program, fixtures, golden files, cases of kuttl and chainsaw, copies of objects out of a cluster")
 	flags.StringVar(&f.FailOn, "fail-on", "", "lowest `SEVERITY` for exit code 1: high, medium, low, info or never (default: low)")
 	flags.StringSliceVar(&f.Only, "only", nil, "evaluate only the policies with these `ID`s, separated by commas")
 	flags.StringVar(&f.Snapshot, "snapshot", "", "facts of the cluster that the manifests are for: a `FILE` written by termguard snapshot")
@@ -61,8 +61,8 @@ could not be read, wrong usage, or an internal error.`,
 	flags.StringVar(&f.Baseline, "baseline", "", "omit the findings in this `FILE`")
 	flags.BoolVar(&f.WriteBaseline, "write-baseline", false, "write the findings of this run to the --baseline file")
 	flags.StringVar(&f.ChangedSince, "changed-since", "", "evaluate only files that changed since the branch, tag or commit `REF`, by git")
-	flags.BoolVar(&f.Render, "render", true, "render charts and kustomizations with termguard-render, if that is beside termguard or in PATH")
-	flags.StringArrayVar(&f.Values, "values", nil, "`FILE` of values for the charts that are rendered (may be repeated)")
+	flags.BoolVar(&f.Input.Render, "render", true, "render charts and kustomizations with termguard-render, if that is beside termguard or in PATH")
+	flags.StringArrayVar(&f.Input.Values, "values", nil, "`FILE` of values for the charts that are rendered (may be repeated)")
 	flags.BoolVar(&f.NoRepoPolicies, "no-repo-policies", false, "do not load the policies that the configuration in the repository names: a pull request can change them")
 	flags.DurationVar(&f.Timeout, "timeout", 10*time.Minute, "stop after this time, and report the findings so far; 0 for never")
 	flags.StringVar(&f.explain, "explain", "", "explain the policy with this `ID`, and do nothing else")
@@ -79,11 +79,11 @@ func (f *lintFlags) run(c *cobra.Command, paths []string) error {
 	unbind := func() {}
 	defer func() { unbind() }()
 	f.Bound = func(limit uint64) { unbind = boundMemory(limit) }
-	f.Paths, f.Version = paths, versionOf()
+	f.Input.Paths, f.Version = paths, versionOf()
 	f.Policies, f.Load = f.policies.policies, func(names []string) (*policies.Set, error) {
 		return (&settingsFlags{policies: names}).load()
 	}
-	f.Stdin, f.Stdout, f.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
+	f.Input.Stdin, f.Stdout, f.Stderr = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
 	f.Color = colored(f.Stdout)
 	f.Progress = func() func() { return newProgress(f.Stderr, "reading manifests and evaluating the policies").clear }
 	err := runner.Run(c.Context(), f.Options)

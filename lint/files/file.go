@@ -105,8 +105,8 @@ func unifyBreaks(text []byte) []byte {
 
 // Problem is an input that cannot be read, or only in part.
 type Problem struct {
-	Position
-	Message string
+	Place
+	Message string `json:"message"`
 }
 
 // Contents are the contents of a document.
@@ -143,7 +143,7 @@ func (f *File) Read() iter.Seq[Contents] {
 func (f *File) ReadMatching(matches func(text []byte) bool) iter.Seq[Contents] {
 	return func(yield func(Contents) bool) {
 		unreadable := func(line int, err error) Contents {
-			return Contents{Problems: []Problem{{Position: Position{Line: line, Column: 1}, Message: reason(err)}}}
+			return Contents{Problems: []Problem{{f.place(Place{File: f.Name, Line: line, Column: 1}), reason(err)}}}
 		}
 		text, err := f.text()
 		switch {
@@ -208,7 +208,7 @@ func (f *File) contents(text []byte, d document) (c Contents) {
 			c.Plain, c.Snippet = 1, true
 			fallthrough
 		case errors.As(err, &syntax):
-			c.Problems = append(c.Problems, Problem{t.position(syntax.line, syntax.column, 1), "invalid YAML: " + syntax.message})
+			c.Problems = append(c.Problems, Problem{t.place(syntax.line, syntax.column, 1), "invalid YAML: " + syntax.message})
 		}
 		return c
 	}

@@ -2,6 +2,10 @@ package files
 
 import (
 	"bytes"
+	"cmp"
+	"os"
+	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"sort"
@@ -12,13 +16,22 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Position is a place in a file.
-type Position struct {
-	Line, Column int // from 1; the column in characters
-	EndColumn    int // behind the last character; 0 if unknown
-	Text         string
+// Place is a place in a file.
+type Place struct {
+	File      string `json:"file"`   // as given or found, with forward slashes
+	Line      int    `json:"line"`   // from 1
+	Column    int    `json:"column"` // from 1, in characters
+	EndColumn int    `json:"endColumn,omitempty"`
+	Source    string `json:"source,omitempty"`   // the line, without its end
+	Rendered  string `json:"rendered,omitempty"` // the template, as its source comment says
+
 	// Value is an existing field's scalar, set by Find.
-	Value string
+	Value string `json:"-"`
+}
+
+// Compare orders places by file and line.
+func (p Place) Compare(q Place) int {
+	return cmp.Or(cmp.Compare(p.File, q.File), cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column), cmp.Compare(p.Rendered, q.Rendered))
 }
 
 // Text is the text of a document.
@@ -34,22 +47,34 @@ type Text struct {
 // maxLine bounds a line, in bytes, in positions: a file without line breaks may have any number of objects.
 const maxLine = 64 << 10
 
-// position takes a line and column of the document, and returns the file's.
-func (t *Text) position(line, column, width int) Position {
+// place takes a line and column of the document, and returns the file's.
+func (t *Text) place(line, column, width int) Place {
 	if line > t.last() { // its end, which is not on the line of the next document
 		line, column = t.last(), len(t.bytes)
 	}
-	p := Position{Line: t.fileLine(line), Column: max(column, 1)}
-	text := t.lineText(line)
-	if len(text) > maxLine {
-		p.EndColumn = p.Column + width
+	p := Place{File: t.File.Name, Line: t.fileLine(line), Column: max(column, 1), Rendered: t.source}
+	p.EndColumn = p.Column + width
+	if text := t.lineText(line); len(text) <= maxLine {
+		p.Source = string(text)
+		end := utf8.RuneCount(text) + 1
+		p.Column, p.EndColumn = min(p.Column, end), min(p.EndColumn, end)
+	}
+	return t.File.place(p)
+}
+
+// place returns, for a rendered file, the first line of the template, if that exists, else of the rendered file:
+// the exact line is unknown.
+func (f *File) place(p Place) Place {
+	if f.Rendered == "" {
 		return p
 	}
-	p.Text = string(text)
-	end := utf8.RuneCount(text) + 1
-	p.Column = min(p.Column, end)
-	p.EndColumn = min(p.Column+width, end)
-	return p
+	at := Place{File: f.Name, Line: 1, Column: 1, Source: p.Source, Rendered: cmp.Or(p.Rendered, path.Base(f.Name)), Value: p.Value}
+	if _, inside, found := strings.Cut(p.Rendered, "/"); found { // CHART/templates/FILE
+		if _, err := os.Stat(filepath.Join(f.Rendered, filepath.FromSlash(inside))); err == nil {
+			at.File = path.Join(path.Dir(f.Name), inside)
+		}
+	}
+	return at
 }
 
 func (t *Text) fileLine(line int) int { return t.line + min(line, t.last()) - 1 }
@@ -111,9 +136,9 @@ func (o *Object) Value(keys ...string) (map[string]any, error) {
 	return mapping(node, 0)
 }
 
-// Find returns the position of a field such as "spec.finalizers[1]" or `metadata.annotations["a.b/c"]`, of
+// Find returns the place of a field such as "spec.finalizers[1]" or `metadata.annotations["a.b/c"]`, of
 // its longest prefix in the object, or of the name.
-func (o *Object) Find(field string) (p Position, exact bool) {
+func (o *Object) Find(field string) (p Place, exact bool) {
 	segments := splitField(field)
 	node, at, matched := o.node, o.node, 0
 	for _, segment := range segments {
@@ -129,22 +154,22 @@ func (o *Object) Find(field string) (p Position, exact bool) {
 	}
 	exact = matched > 0 && matched == len(segments)
 	if matched <= 1 && !exact {
-		return o.namePosition(), false // the position of metadata or spec alone says nothing
+		return o.namePlace(), false // the position of metadata or spec alone says nothing
 	}
-	p = o.nodePosition(at)
+	p = o.nodePlace(at)
 	if exact && at.Kind == yaml.ScalarNode {
 		p.Value = strings.Clone(at.Value)
 	}
 	return p, exact
 }
 
-func (o *Object) namePosition() Position {
+func (o *Object) namePlace() Place {
 	for _, path := range [][]string{{"metadata", "name"}, {"metadata", "generateName"}, {"kind"}} {
 		if node := o.at(path...); node != nil {
-			return o.nodePosition(node)
+			return o.nodePlace(node)
 		}
 	}
-	return o.nodePosition(o.node)
+	return o.nodePlace(o.node)
 }
 
 func (o *Object) at(path ...string) *yaml.Node {
@@ -155,7 +180,7 @@ func (o *Object) at(path ...string) *yaml.Node {
 	return node
 }
 
-func (o *Object) nodePosition(node *yaml.Node) Position {
+func (o *Object) nodePlace(node *yaml.Node) Place {
 	line, column := node.Line, node.Column
 	width := 0
 	if node.Kind == yaml.ScalarNode && node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 {
@@ -164,7 +189,7 @@ func (o *Object) nodePosition(node *yaml.Node) Position {
 			width += 2
 		}
 	}
-	return o.position(line, column, max(width, 1))
+	return o.place(line, column, max(width, 1))
 }
 
 // step returns a node's entry for an index, or for a key: the last one counts. key is nil for items of lists.
@@ -220,9 +245,9 @@ func extents(node *yaml.Node, last int, visit func(node *yaml.Node, from, to int
 
 // Mark is a comment or annotation that ignores findings.
 type Mark struct {
-	Position
-	Text     string
-	From, To int // of the file
+	Place
+	Text     string // behind "# termguard:ignore", or of the annotation
+	From, To int    // of the file
 }
 
 var ignore = []byte("termguard:ignore")
@@ -271,8 +296,8 @@ func (t *Text) marks(root *yaml.Node) []Mark {
 			}
 			column := utf8.RuneCount(before) + 1
 			marks = append(marks, Mark{
-				Position: t.position(line, column, utf8.RuneCount(text)+1-column),
-				Text:     comment, From: t.fileLine(from), To: t.fileLine(to),
+				Place: t.place(line, column, utf8.RuneCount(text)+1-column),
+				Text:  comment, From: t.fileLine(from), To: t.fileLine(to),
 			})
 		}
 		if len(trim(text)) > 0 && !marker(text, documentStart) {
@@ -354,7 +379,7 @@ func (o *Object) annotationMarks() []Mark {
 	if value == nil || value.Kind != yaml.ScalarNode {
 		return nil
 	}
-	return []Mark{{Position: o.nodePosition(value), Text: strings.Clone(strings.TrimSpace(value.Value)), From: o.From, To: o.To}}
+	return []Mark{{Place: o.nodePlace(value), Text: strings.Clone(strings.TrimSpace(value.Value)), From: o.From, To: o.To}}
 }
 
 // HasHook reports whether Helm applies an object only at one of these events

@@ -143,7 +143,7 @@ func TestSchemas(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got = append(got, fmt.Sprintf("%d-%d %s %d:%d %t %q %d", o.From, o.To, o.Kind, p.Line, p.Column, exact, p.Text, len(value)))
+				got = append(got, fmt.Sprintf("%d-%d %s %d:%d %t %q %d", o.From, o.To, o.Kind, p.Line, p.Column, exact, p.Source, len(value)))
 			}
 		}
 		want := []string{`1-16 CustomResourceDefinition 16:13 true "    served: true" 4`, `18-20 ConfigMap 20:18 false "metadata: {name: a}" 3`}
@@ -184,7 +184,7 @@ spec:
 		file := &files.File{Content: []byte(text)}
 		for c := range file.Read() {
 			p, exact := c.Objects[0].Find(tc.field)
-			if got := fmt.Sprintf("%d:%d-%d %t %q", p.Line, p.Column, p.EndColumn, exact, p.Text); got != tc.want {
+			if got := fmt.Sprintf("%d:%d-%d %t %q", p.Line, p.Column, p.EndColumn, exact, p.Source); got != tc.want {
 				t.Errorf("Find(%s): got %s, want %s", tc.field, got, tc.want)
 			}
 		}
@@ -320,18 +320,18 @@ func FuzzRead(f *testing.F) {
 		}
 		shown = strings.NewReplacer("\u0085", "\u00a0", "\u2028", "\u2002", "\u2029", "\u2002", "\r\n", "\r\n", "\r", "\n").Replace(shown)
 		lines := strings.Split(shown, "\n")
-		inside := func(what string, p files.Position) {
+		inside := func(what string, p files.Place) {
 			if p.Line < 1 || p.Line > len(lines)+1 || p.Column < 1 || p.EndColumn != 0 && p.EndColumn < p.Column {
 				t.Errorf("%s at %+v, the file has %d lines", what, p, len(lines))
 				return
 			}
 			if p.Line <= len(lines) {
 				line := strings.TrimSuffix(lines[p.Line-1], "\r")
-				if p.Text != line && !strings.HasPrefix(p.Text, "      openAPIV3Schema:") && !strings.Contains(p.Text, "openAPIV3Schema: {}") {
-					t.Errorf("%s at line %d: %q, the file has %q", what, p.Line, p.Text, line)
+				if p.Source != line && !strings.HasPrefix(p.Source, "      openAPIV3Schema:") && !strings.Contains(p.Source, "openAPIV3Schema: {}") {
+					t.Errorf("%s at line %d: %q, the file has %q", what, p.Line, p.Source, line)
 				}
-				if p.Column > len([]rune(p.Text))+1 {
-					t.Errorf("%s at column %d of %q", what, p.Column, p.Text)
+				if p.Column > len([]rune(p.Source))+1 {
+					t.Errorf("%s at column %d of %q", what, p.Column, p.Source)
 				}
 			}
 		}
@@ -341,10 +341,10 @@ func FuzzRead(f *testing.F) {
 				if strings.HasPrefix(p.Message, "cannot be read") {
 					continue // it has no text to show
 				}
-				inside(p.Message, p.Position)
+				inside(p.Message, p.Place)
 			}
 			for _, m := range c.Marks {
-				inside(m.Text, m.Position)
+				inside(m.Text, m.Place)
 			}
 			for _, o := range c.Objects {
 				for _, field := range []string{"", "metadata.name", "metadata.finalizers[0]", "spec.versions[0].name"} {

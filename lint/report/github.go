@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/files"
 )
 
 // writeGitHub writes workflow commands, for annotations (docs.github.com, "Workflow commands for GitHub
@@ -26,13 +26,13 @@ func writeGitHub(r Report, out io.Writer) error {
 		r.command(&b, "error", p.Place, "broken input", p.Message)
 	}
 	for _, note := range r.Notes {
-		r.command(&b, "notice", lint.Place{}, "termguard", note)
+		r.command(&b, "notice", files.Place{}, "termguard", note)
 	}
 	_, err := out.Write(b.Bytes())
 	return err
 }
 
-func (r Report) command(b *bytes.Buffer, command string, p lint.Place, title, message string) {
+func (r Report) command(b *bytes.Buffer, command string, p files.Place, title, message string) {
 	var properties []string
 	add := func(key, value string) { properties = append(properties, key+"="+escapeProperty(value)) }
 	if p.File != "" && p.File != "-" {

@@ -5,6 +5,8 @@ import (
 	"io"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/files"
+	"github.com/termguard/termguard/lint/sets"
 	"github.com/termguard/termguard/lint/triage"
 	"github.com/termguard/termguard/policies"
 )
@@ -15,7 +17,7 @@ type Document struct {
 	Kind       string                     `json:"kind"`
 	Findings   []lint.Finding             `json:"findings"`
 	Ignored    []triage.SuppressedFinding `json:"ignored"`
-	Problems   []lint.Problem             `json:"problems"`
+	Problems   []files.Problem            `json:"problems"`
 	Notes      []string                   `json:"notes"`
 	Summary    summary                    `json:"summary"`
 }
@@ -26,7 +28,7 @@ type summary struct {
 	Ignored  int            `json:"ignored"`
 	Baseline int            `json:"baseline"`
 	Problems int            `json:"problems"`
-	lint.Counts
+	sets.Counts
 	ExitCode int `json:"exitCode"`
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/files"
+	"github.com/termguard/termguard/lint/sets"
 	"github.com/termguard/termguard/lint/triage"
 	"github.com/termguard/termguard/policies"
 )
@@ -30,7 +32,7 @@ var orphaned = policies.Policy{
 
 // full has everything that formats must handle.
 func full() Report {
-	finding := func(severity policies.Severity, certainty policies.Certainty, message string, place lint.Place) lint.Finding {
+	finding := func(severity policies.Severity, certainty policies.Certainty, message string, place files.Place) lint.Finding {
 		return lint.Finding{
 			Finding: policies.Finding{
 				Policy: orphaned.ID, Title: orphaned.Title, Severity: severity, Certainty: certainty, Message: message,
@@ -43,11 +45,11 @@ func full() Report {
 		}
 	}
 	findings := []lint.Finding{
-		finding(policies.High, policies.Will, "finalizer example.com/f has no owner", lint.Place{File: "./deploy/a.yaml", Line: 12, Column: 7, EndColumn: 20, Source: "    - example.com/f  # why?"}),
-		finding(policies.High, policies.May, "50 % of a: b, c\nsecond line <&> \x1b[31mred", lint.Place{File: "deploy/ü b,c:d%.yaml", Line: 3, Column: 4, EndColumn: 8, Source: "\t\t-\tübung"}),
-		finding(policies.Medium, policies.Will, "rendered", lint.Place{File: "-", Line: 120, Column: 200, EndColumn: 210, Source: strings.Repeat("x", 199) + "0123456789" + strings.Repeat("y", 99), Rendered: "templates/a.yaml"}),
-		finding(policies.Info, policies.Will, "takes 600 seconds", lint.Place{File: "C:/repo/a.yaml", Line: 1, Column: 1}),
-		finding(policies.Low, policies.May, "no place", lint.Place{File: "/repo/deploy/z.yaml"}),
+		finding(policies.High, policies.Will, "finalizer example.com/f has no owner", files.Place{File: "./deploy/a.yaml", Line: 12, Column: 7, EndColumn: 20, Source: "    - example.com/f  # why?"}),
+		finding(policies.High, policies.May, "50 % of a: b, c\nsecond line <&> \x1b[31mred", files.Place{File: "deploy/ü b,c:d%.yaml", Line: 3, Column: 4, EndColumn: 8, Source: "\t\t-\tübung"}),
+		finding(policies.Medium, policies.Will, "rendered", files.Place{File: "-", Line: 120, Column: 200, EndColumn: 210, Source: strings.Repeat("x", 199) + "0123456789" + strings.Repeat("y", 99), Rendered: "templates/a.yaml"}),
+		finding(policies.Info, policies.Will, "takes 600 seconds", files.Place{File: "C:/repo/a.yaml", Line: 1, Column: 1}),
+		finding(policies.Low, policies.May, "no place", files.Place{File: "/repo/deploy/z.yaml"}),
 	}
 	findings[0].Evidence = []string{"no Deployment of it is in the files", "its API group example.com is not served"}
 	findings[1].Target = policies.Object{Resource: "namespaces", Name: "demo"}
@@ -58,18 +60,18 @@ func full() Report {
 	lint.SetFingerprints(findings, rel)
 	return Report{
 		Suppressed: []triage.SuppressedFinding{{
-			Finding: finding(policies.High, policies.Will, "hidden", lint.Place{File: "b.yaml", Line: 1, Column: 1}),
-			Reason:  "known", Until: "2026-12-31", By: lint.Place{File: "b.yaml", Line: 1, Column: 20},
+			Finding: finding(policies.High, policies.Will, "hidden", files.Place{File: "b.yaml", Line: 1, Column: 1}),
+			Reason:  "known", Until: "2026-12-31", By: files.Place{File: "b.yaml", Line: 1, Column: 20},
 		}},
 		BaselineCount: 3,
 		Result: lint.Result{
 			Findings: findings,
-			Problems: []lint.Problem{
-				{Place: lint.Place{File: "broken.yaml", Line: 2, Column: 1, Source: "\tkey: value"}, Message: "invalid YAML: tabs may not indent; use spaces"},
-				{Place: lint.Place{File: "logo.png"}, Message: "cannot be read: permission denied"},
+			Problems: []files.Problem{
+				{Place: files.Place{File: "broken.yaml", Line: 2, Column: 1, Source: "\tkey: value"}, Message: "invalid YAML: tabs may not indent; use spaces"},
+				{Place: files.Place{File: "logo.png"}, Message: "cannot be read: permission denied"},
 			},
 			Notes:  []string{"1 chart was skipped: pipe it in with helm template . | termguard lint -"},
-			Counts: lint.Counts{Files: 5, Documents: 9, Objects: 7, Skipped: 2},
+			Counts: sets.Counts{Files: 5, Documents: 9, Objects: 7, Skipped: 2},
 		},
 		Policies: append([]policies.Policy{orphaned}, triage.Policies()...),
 		Version:  "v1.2.3",
@@ -79,7 +81,7 @@ func full() Report {
 }
 
 func empty() Report {
-	return Report{Result: lint.Result{Counts: lint.Counts{Files: 1, Documents: 1, Objects: 1}}, Policies: []policies.Policy{orphaned}, Version: "v1.2.3"}
+	return Report{Result: lint.Result{Counts: sets.Counts{Files: 1, Documents: 1, Objects: 1}}, Policies: []policies.Policy{orphaned}, Version: "v1.2.3"}
 }
 
 // TestGolden compares each format with a file; UPDATE_GOLDEN=1 writes it.
@@ -272,16 +274,16 @@ func TestAtLeast(t *testing.T) {
 func TestCaret(t *testing.T) {
 	cases := map[string]struct {
 		reason string
-		place  lint.Place
+		place  files.Place
 		want   string
 	}{
-		"Word":    {"All of it.", lint.Place{Line: 7, Column: 3, EndColumn: 6, Source: "a: bcd"}, "    7 | a: bcd\n      |   ^~~\n"},
-		"NoEnd":   {"One character.", lint.Place{Line: 7, Column: 4, Source: "a: b"}, "    7 | a: b\n      |    ^\n"},
-		"Tabs":    {"They stay, so that widths agree.", lint.Place{Line: 7, Column: 3, EndColumn: 4, Source: "\tüx"}, "    7 | \tüx\n      | \t ^\n"},
-		"Beyond":  {"A column behind the end.", lint.Place{Line: 7, Column: 99, EndColumn: 120, Source: "ab"}, "    7 | ab\n      |   ^\n"},
-		"Steers":  {"A terminal is not steered.", lint.Place{Line: 7, Column: 1, Source: "\x1b[2Jab\r"}, "    7 | \ufffd[2Jab\ufffd\n      | ^\n"},
-		"NoLine":  {"Nothing to show.", lint.Place{Source: "ab"}, ""},
-		"NoWords": {"Nothing to show.", lint.Place{Line: 3}, ""},
+		"Word":    {"All of it.", files.Place{Line: 7, Column: 3, EndColumn: 6, Source: "a: bcd"}, "    7 | a: bcd\n      |   ^~~\n"},
+		"NoEnd":   {"One character.", files.Place{Line: 7, Column: 4, Source: "a: b"}, "    7 | a: b\n      |    ^\n"},
+		"Tabs":    {"They stay, so that widths agree.", files.Place{Line: 7, Column: 3, EndColumn: 4, Source: "\tüx"}, "    7 | \tüx\n      | \t ^\n"},
+		"Beyond":  {"A column behind the end.", files.Place{Line: 7, Column: 99, EndColumn: 120, Source: "ab"}, "    7 | ab\n      |   ^\n"},
+		"Steers":  {"A terminal is not steered.", files.Place{Line: 7, Column: 1, Source: "\x1b[2Jab\r"}, "    7 | \ufffd[2Jab\ufffd\n      | ^\n"},
+		"NoLine":  {"Nothing to show.", files.Place{Source: "ab"}, ""},
+		"NoWords": {"Nothing to show.", files.Place{Line: 3}, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -301,7 +303,7 @@ func FuzzFormats(f *testing.F) {
 		r := full()
 		r.Findings = r.Findings[:1]
 		r.Findings[0].Message = message
-		r.Findings[0].Place = lint.Place{File: file, Line: line, Column: column, EndColumn: end, Source: source}
+		r.Findings[0].Place = files.Place{File: file, Line: line, Column: column, EndColumn: end, Source: source}
 		for name, format := range Formats() {
 			var out bytes.Buffer
 			if err := format(r, &out); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/files"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -119,7 +120,7 @@ func rule(p policies.Policy) fields {
 	return descriptor
 }
 
-func (r Report) location(p lint.Place, o policies.Object) fields {
+func (r Report) location(p files.Place, o policies.Object) fields {
 	region := fields{"startLine": max(p.Line, 1)} // GitHub rejects results without
 	if p.Line > 0 && p.Column > 0 {
 		region["startColumn"] = p.Column

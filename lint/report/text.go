@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/files"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
@@ -77,7 +78,7 @@ func (t Text) finding(b *bytes.Buffer, f lint.Finding, wayOut string) {
 	}
 }
 
-func (t Text) source(b *bytes.Buffer, p lint.Place, color string) {
+func (t Text) source(b *bytes.Buffer, p files.Place, color string) {
 	if p.Source == "" || p.Line < 1 {
 		return
 	}
@@ -105,12 +106,12 @@ func (t Text) source(b *bytes.Buffer, p lint.Place, color string) {
 }
 
 // Problem returns a problem in one line.
-func Problem(p lint.Problem) string {
+func Problem(p files.Problem) string {
 	return placeText(p.Place) + ": error: " + toPrintable(p.Message)
 }
 
 // placeText returns file:line:col, as editors understand it.
-func placeText(p lint.Place) string {
+func placeText(p files.Place) string {
 	file := toPrintable(p.File)
 	if p.File == "-" {
 		file = stdin

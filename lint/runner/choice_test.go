@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/termguard/termguard/lint/sets"
 )
 
 // TestChoice checks which policies count, their severity and their files, by flags and
@@ -27,7 +29,7 @@ func TestChoice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, map[string]string{".git/HEAD": "", "a.yaml": hangs, ".termguard.yaml": config + tc.config})
-			stdout, _, err := start(t, Options{Paths: []string{"a.yaml"}, Only: tc.only})
+			stdout, _, err := start(t, Options{Input: sets.Options{Paths: []string{"a.yaml"}}, Only: tc.only})
 			if tc.err != "" {
 				if err == nil || !strings.HasPrefix(err.Error(), tc.err) {
 					t.Errorf("%s: %v", tc.reason, err)

@@ -17,7 +17,7 @@ func (r *runner) onlyChanged(result *lint.Result, ref string) {
 		return
 	}
 	before := len(result.Problems)
-	result.Problems = slices.DeleteFunc(result.Problems, func(problem lint.Problem) bool { return !r.isSelected(problem.File) })
+	result.Problems = slices.DeleteFunc(result.Problems, func(problem files.Problem) bool { return !r.isSelected(problem.File) })
 	if n := before - len(result.Problems); n > 0 {
 		result.Notes = append(result.Notes, fmt.Sprintf("%s with files that did not change since %s: lint without --changed-since to see them", page.Count(n, "problem"), ref))
 	}
@@ -27,13 +27,13 @@ func (r *runner) onlyChanged(result *lint.Result, ref string) {
 }
 
 // excludeFlags returns at most three flags, none for named files.
-func (r *runner) excludeFlags(problems []lint.Problem) string {
+func (r *runner) excludeFlags(problems []files.Problem) string {
 	var flags []string
 	for _, problem := range problems {
-		if problem.File == "-" || slices.Contains(r.Paths, problem.File) {
+		if problem.File == "-" || slices.Contains(r.Input.Paths, problem.File) {
 			continue
 		}
-		flag := fmt.Sprintf("--exclude='/%s'", globEscaper.Replace(r.relative(r.dir, problem.File)))
+		flag := fmt.Sprintf("--exclude='/%s'", globEscaper.Replace(r.relative(r.Input.Dir, problem.File)))
 		if !slices.Contains(flags, flag) && len(flags) < 3 {
 			flags = append(flags, flag)
 		}
@@ -45,7 +45,7 @@ func (r *runner) isSelected(file string) bool { return r.changed == nil || r.cha
 
 func (r *runner) folder(path string) string {
 	if path == "-" {
-		return r.dir
+		return r.Input.Dir
 	}
 	path = r.absolute(path)
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -57,7 +57,7 @@ func (r *runner) folder(path string) string {
 func (r *runner) absolute(path string) string {
 	path = filepath.FromSlash(path)
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(r.dir, path)
+		path = filepath.Join(r.Input.Dir, path)
 	}
 	return filepath.Clean(path)
 }
@@ -68,14 +68,14 @@ func (r *runner) relative(folder, file string) string {
 		return file
 	}
 	path := r.absolute(file)
-	if rel, err := filepath.Rel(folder, path); err == nil && (filepath.IsLocal(rel) || folder == r.dir) {
+	if rel, err := filepath.Rel(folder, path); err == nil && (filepath.IsLocal(rel) || folder == r.Input.Dir) {
 		return filepath.ToSlash(rel)
 	}
 	return filepath.ToSlash(path)
 }
 
 func (r *runner) shorten(file string) string {
-	if rel, err := filepath.Rel(r.dir, file); err == nil && len(rel) < len(file) {
+	if rel, err := filepath.Rel(r.Input.Dir, file); err == nil && len(rel) < len(file) {
 		return filepath.ToSlash(rel)
 	}
 	return filepath.ToSlash(file)
@@ -91,14 +91,14 @@ func (r *runner) shortenOrNone(file string) string {
 // root returns the base of paths in fingerprints and machine output: the repository's root, else the
 // configuration's folder, else the working directory.
 func (r *runner) root() string {
-	from := r.folder(r.Paths[0])
+	from := r.folder(r.Input.Paths[0])
 	if root := files.Root(from); root != "" {
 		return root
 	}
 	if r.settings.File != "" && r.trustBoundary(r.settings.File) != "" {
 		return filepath.Dir(r.settings.File)
 	}
-	return r.dir
+	return r.Input.Dir
 }
 
 func (r *runner) patternRoot() string {

@@ -26,11 +26,11 @@ import (
 
 // configure finds every mistake in the configuration before the work begins.
 func (r *runner) configure(ctx context.Context) error {
-	if len(r.Paths) == 0 {
+	if len(r.Input.Paths) == 0 {
 		return errors.New("say what to lint: PATH..., where - is standard input; see termguard lint --help")
 	}
 	var err error
-	if r.dir, err = os.Getwd(); err != nil {
+	if r.Input.Dir, err = os.Getwd(); err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
 	if r.outputs, err = parseOutputs(r.Outputs); err != nil {
@@ -68,11 +68,10 @@ func (r *runner) configure(ctx context.Context) error {
 		return err
 	}
 	r.options = lint.Options{
-		Paths: r.Paths, Stdin: r.Stdin, Dir: r.dir, IncludeTests: r.IncludeTests, Render: r.Render, Values: r.Values,
-		Snapshot: r.Snapshot, KubernetesVersion: version,
+		Input: r.Input, Snapshot: r.Snapshot, KubernetesVersion: version,
 		Params: r.settings.Params, Off: r.off, Owners: facts.Owners, Catalog: facts.Catalog,
 	}
-	if err := r.options.Exclude.Add(r.patternRoot(), r.settings.Exclude...); err != nil {
+	if err := r.options.Input.Exclude.Add(r.patternRoot(), r.settings.Exclude...); err != nil {
 		return err
 	}
 	ownFiles := []string{r.Baseline, r.Snapshot} // which are no manifests
@@ -82,10 +81,10 @@ func (r *runner) configure(ctx context.Context) error {
 	patterns := append(slices.Clone(r.Exclude), settings.FileName)
 	for _, file := range ownFiles {
 		if file != "" {
-			patterns = append(patterns, "/"+globEscaper.Replace(r.relative(r.dir, file)))
+			patterns = append(patterns, "/"+globEscaper.Replace(r.relative(r.Input.Dir, file)))
 		}
 	}
-	if err := r.options.Exclude.Add(r.dir, patterns...); err != nil {
+	if err := r.options.Input.Exclude.Add(r.Input.Dir, patterns...); err != nil {
 		return err
 	}
 	r.options.Policies = func() (*policies.Set, error) { return r.load(ctx) }
@@ -101,13 +100,13 @@ var globEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`
 func (r *runner) readSettings(ctx context.Context) error {
 	file := r.Config
 	if file == "" {
-		for i, path := range r.Paths {
+		for i, path := range r.Input.Paths {
 			configFile, err := settings.Find(r.folder(path))
 			if err != nil {
 				return err
 			}
 			if i > 0 && configFile != file {
-				return fmt.Errorf("%s goes by %s, and %s by %s: lint them apart, or name one with --config", r.Paths[0], r.shortenOrNone(file), path, r.shortenOrNone(configFile))
+				return fmt.Errorf("%s goes by %s, and %s by %s: lint them apart, or name one with --config", r.Input.Paths[0], r.shortenOrNone(file), path, r.shortenOrNone(configFile))
 			}
 			file = configFile
 		}
@@ -189,11 +188,11 @@ func startAsync[T any](work func() (T, error)) func(context.Context) (T, error) 
 // the author's of the linted files.
 func (r *runner) trustBoundary(file string) string {
 	dir := filepath.Dir(file)
-	root := files.Root(r.folder(r.Paths[0]))
+	root := files.Root(r.folder(r.Input.Paths[0]))
 	switch {
 	case root != "" && files.Within(root, file):
 		return root
-	case root == "" && files.Within(dir, r.folder(r.Paths[0])): // lint would have found it
+	case root == "" && files.Within(dir, r.folder(r.Input.Paths[0])): // lint would have found it
 		return dir
 	}
 	return ""
@@ -239,21 +238,21 @@ func (r *runner) writeBaseline(b triage.Baseline, result *lint.Result) error {
 }
 
 func (r *runner) findChanged(ctx context.Context) error {
-	root := files.Root(r.folder(r.Paths[0]))
-	for _, path := range r.Paths {
+	root := files.Root(r.folder(r.Input.Paths[0]))
+	for _, path := range r.Input.Paths {
 		switch {
 		case path == "-":
 			return errors.New("--changed-since goes by files: it cannot tell what changed in standard input")
 		case files.Root(r.folder(path)) != root:
-			return fmt.Errorf("--changed-since: %s and %s are in different repositories: lint them apart", r.Paths[0], path)
+			return fmt.Errorf("--changed-since: %s and %s are in different repositories: lint them apart", r.Input.Paths[0], path)
 		}
 	}
-	files, err := triage.Changed(ctx, r.folder(r.Paths[0]), r.ChangedSince)
+	files, err := triage.Changed(ctx, r.folder(r.Input.Paths[0]), r.ChangedSince)
 	if err != nil {
 		return fmt.Errorf("--changed-since: %w", err)
 	}
 	r.changed = map[string]bool{}
-	r.options.Only = append([]string{}, files...)
+	r.options.Input.Only = append([]string{}, files...)
 	for _, file := range files {
 		r.changed[file] = true
 	}

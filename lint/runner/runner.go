@@ -11,6 +11,7 @@ import (
 
 	"github.com/termguard/termguard/lint"
 	"github.com/termguard/termguard/lint/report"
+	"github.com/termguard/termguard/lint/sets"
 	"github.com/termguard/termguard/lint/settings"
 	"github.com/termguard/termguard/lint/triage"
 	"github.com/termguard/termguard/page"
@@ -19,8 +20,9 @@ import (
 
 // Options are the flags; the configuration supplies unset ones.
 type Options struct {
-	Paths []string
-	// Config defaults to settings.FileName beside the first of Paths and upwards.
+	// Input lacks the patterns of Exclude and of the configuration.
+	Input sets.Options
+	// Config defaults to settings.FileName beside the first path and upwards.
 	Config string
 	// Policies are folders beyond the built-in policies. Load loads them, and the configuration's.
 	Policies       []string
@@ -39,14 +41,10 @@ type Options struct {
 	WriteBaseline               bool
 	// ChangedSince is a branch, tag or commit.
 	ChangedSince string
-	IncludeTests bool
-	Render       bool
-	Values       []string
 	// Timeout of 0 means no limit.
 	Timeout time.Duration
 	Version string
 
-	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Color          bool
 	// Progress shows that work continues until done is called; may be nil.
@@ -65,11 +63,10 @@ const (
 
 type runner struct {
 	Options
-	dir      string
 	settings *settings.Settings
 	load     func(context.Context) (*policies.Set, error)
 	off      map[string]bool
-	options  lint.Options
+	options  lint.Options // of the run
 	outputs  []output
 	changed  map[string]bool // by absolute path; nil for all files
 	baseline triage.Baseline
@@ -103,9 +100,9 @@ func Run(ctx context.Context, options Options) error {
 	case stopped:
 		err = fmt.Errorf("stopped, as %w: more may be wrong than was found", err)
 		result.Notes = append(result.Notes, err.Error())
-	case errors.Is(err, lint.ErrNoInput) && r.changed != nil:
+	case errors.Is(err, sets.ErrNoInput) && r.changed != nil:
 		result, err = &lint.Result{}, nil
-	case errors.Is(err, lint.ErrNoInput):
+	case errors.Is(err, sets.ErrNoInput):
 		return fmt.Errorf("%w; name files or folders that hold manifests, or - for standard input", err)
 	case err != nil:
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/termguard/termguard/lint/files"
+	"github.com/termguard/termguard/lint/sets"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -67,21 +68,21 @@ func TestRun(t *testing.T) {
 		stdout  string
 		stderr  string
 	}{
-		"Nothing":    {"A file that is fine.", map[string]string{"a.yaml": plain}, Options{Paths: []string{"a.yaml"}}, false, "", "no findings", ""},
-		"Found":      {"A finding is an error of its own.", map[string]string{"a.yaml": hangs}, Options{Paths: []string{"."}}, true, "", "a.yaml:9:9", ""},
-		"FailOn":     {"It does not weigh enough.", map[string]string{"a.yaml": hangs}, Options{Paths: []string{"."}, FailOn: "never"}, false, "", "a.yaml:9:9", ""},
-		"ConfigFile": {"The configuration says so.", map[string]string{"a.yaml": hangs, ".termguard.yaml": config + "failOn: never\n"}, Options{Paths: []string{"."}}, false, "", "a.yaml:9:9", ""},
-		"FlagFirst":  {"The flag comes first.", map[string]string{"a.yaml": hangs, ".termguard.yaml": config + "failOn: never\n"}, Options{Paths: []string{"."}, FailOn: "low"}, true, "", "a.yaml:9:9", ""},
-		"Broken":     {"A problem outweighs findings.", map[string]string{"a.yaml": hangs, "b.yaml": "apiVersion: v1\nkind: ["}, Options{Paths: []string{"."}}, false, "1 problem with the input", "b.yaml:2:", ""},
+		"Nothing":    {"A file that is fine.", map[string]string{"a.yaml": plain}, Options{Input: sets.Options{Paths: []string{"a.yaml"}}}, false, "", "no findings", ""},
+		"Found":      {"A finding is an error of its own.", map[string]string{"a.yaml": hangs}, Options{Input: sets.Options{Paths: []string{"."}}}, true, "", "a.yaml:9:9", ""},
+		"FailOn":     {"It does not weigh enough.", map[string]string{"a.yaml": hangs}, Options{Input: sets.Options{Paths: []string{"."}}, FailOn: "never"}, false, "", "a.yaml:9:9", ""},
+		"ConfigFile": {"The configuration says so.", map[string]string{"a.yaml": hangs, ".termguard.yaml": config + "failOn: never\n"}, Options{Input: sets.Options{Paths: []string{"."}}}, false, "", "a.yaml:9:9", ""},
+		"FlagFirst":  {"The flag comes first.", map[string]string{"a.yaml": hangs, ".termguard.yaml": config + "failOn: never\n"}, Options{Input: sets.Options{Paths: []string{"."}}, FailOn: "low"}, true, "", "a.yaml:9:9", ""},
+		"Broken":     {"A problem outweighs findings.", map[string]string{"a.yaml": hangs, "b.yaml": "apiVersion: v1\nkind: ["}, Options{Input: sets.Options{Paths: []string{"."}}}, false, "1 problem with the input", "b.yaml:2:", ""},
 		"NoPaths":    {"No input was given.", nil, Options{}, false, "say what to lint", "", ""},
-		"NoFiles":    {"A folder without manifests.", nil, Options{Paths: []string{"."}}, false, "nothing to lint", "", ""},
-		"Severity":   {"A typing error.", map[string]string{"a.yaml": plain}, Options{Paths: []string{"."}, FailOn: "hihg"}, false, `--fail-on is "hihg"`, "", ""},
-		"Format":     {"So is this.", map[string]string{"a.yaml": plain}, Options{Paths: []string{"."}, Outputs: []string{"texd"}}, false, `unknown output "texd"`, "", ""},
-		"Version":    {"So is this.", map[string]string{"a.yaml": plain}, Options{Paths: []string{"."}, KubernetesVersion: "new"}, false, `the Kubernetes version is "new"`, "", ""},
-		"Baseline":   {"It is not there.", map[string]string{"a.yaml": plain}, Options{Paths: []string{"."}, Baseline: "b.json"}, false, "write it with --write-baseline", "", ""},
-		"Where":      {"A baseline has a file.", map[string]string{"a.yaml": plain}, Options{Paths: []string{"."}, WriteBaseline: true}, false, "say where to write the baseline", "", ""},
-		"Stdin":      {"It has no history.", nil, Options{Paths: []string{"-"}, Stdin: strings.NewReader(plain), ChangedSince: "main"}, false, "--changed-since goes by files", "", ""},
-		"Silent":     {"Without text on stdout, a summary is on stderr.", map[string]string{"a.yaml": hangs}, Options{Paths: []string{"."}, Outputs: []string{"json"}}, true, "", `"kind": "Lint"`, " 1 high"},
+		"NoFiles":    {"A folder without manifests.", nil, Options{Input: sets.Options{Paths: []string{"."}}}, false, "nothing to lint", "", ""},
+		"Severity":   {"A typing error.", map[string]string{"a.yaml": plain}, Options{Input: sets.Options{Paths: []string{"."}}, FailOn: "hihg"}, false, `--fail-on is "hihg"`, "", ""},
+		"Format":     {"So is this.", map[string]string{"a.yaml": plain}, Options{Input: sets.Options{Paths: []string{"."}}, Outputs: []string{"texd"}}, false, `unknown output "texd"`, "", ""},
+		"Version":    {"So is this.", map[string]string{"a.yaml": plain}, Options{Input: sets.Options{Paths: []string{"."}}, KubernetesVersion: "new"}, false, `the Kubernetes version is "new"`, "", ""},
+		"Baseline":   {"It is not there.", map[string]string{"a.yaml": plain}, Options{Input: sets.Options{Paths: []string{"."}}, Baseline: "b.json"}, false, "write it with --write-baseline", "", ""},
+		"Where":      {"A baseline has a file.", map[string]string{"a.yaml": plain}, Options{Input: sets.Options{Paths: []string{"."}}, WriteBaseline: true}, false, "say where to write the baseline", "", ""},
+		"Stdin":      {"It has no history.", nil, Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(plain)}, ChangedSince: "main"}, false, "--changed-since goes by files", "", ""},
+		"Silent":     {"Without text on stdout, a summary is on stderr.", map[string]string{"a.yaml": hangs}, Options{Input: sets.Options{Paths: []string{"."}}, Outputs: []string{"json"}}, true, "", `"kind": "Lint"`, " 1 high"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +104,7 @@ func TestRun(t *testing.T) {
 // TestBaseline writes known findings, and reports nothing new then.
 func TestBaseline(t *testing.T) {
 	in(t, map[string]string{"a.yaml": hangs})
-	o := Options{Paths: []string{"."}, Baseline: "known.json"}
+	o := Options{Input: sets.Options{Paths: []string{"."}}, Baseline: "known.json"}
 	o.WriteBaseline = true
 	if _, stderr, err := start(t, o); err != nil || !strings.Contains(stderr, " to known.json") {
 		t.Fatalf("%v\n%s", err, stderr)
@@ -119,13 +120,13 @@ func TestTimeout(t *testing.T) {
 	in(t, map[string]string{"a.yaml": plain})
 	forever, never := io.Pipe()
 	defer never.Close()
-	stdout, _, err := start(t, Options{Paths: []string{"-"}, Stdin: forever, Timeout: 200 * time.Millisecond})
+	stdout, _, err := start(t, Options{Input: sets.Options{Paths: []string{"-"}, Stdin: forever}, Timeout: 200 * time.Millisecond})
 	if err == nil || !strings.Contains(err.Error(), "--timeout of 200ms has passed") || !strings.Contains(stdout, "note: stopped, as --timeout") {
 		t.Errorf("%v\n%s", err, stdout)
 	}
 	release := make(chan struct{})
 	defer close(release)
-	_, _, err = start(t, Options{Paths: []string{"."}, Timeout: time.Millisecond, Load: func([]string) (*policies.Set, error) {
+	_, _, err = start(t, Options{Input: sets.Options{Paths: []string{"."}}, Timeout: time.Millisecond, Load: func([]string) (*policies.Set, error) {
 		<-release
 		return nil, errors.New("late")
 	}})
@@ -141,7 +142,7 @@ func TestTimeout(t *testing.T) {
 		cancel(errors.New("somebody stops it"))
 	}()
 	var out bytes.Buffer
-	err = Run(ctx, Options{Paths: []string{"-"}, Stdin: manifests, Stdout: &out, Stderr: &out, Outputs: []string{"text"}, Load: func([]string) (*policies.Set, error) {
+	err = Run(ctx, Options{Input: sets.Options{Paths: []string{"-"}, Stdin: manifests}, Stdout: &out, Stderr: &out, Outputs: []string{"text"}, Load: func([]string) (*policies.Set, error) {
 		<-release
 		return nil, errors.New("late")
 	}})
@@ -170,7 +171,7 @@ func TestForeign(t *testing.T) {
 			var folders []string
 			bounded := false
 			o := tc.options
-			o.Paths, o.Policies = []string{"repository"}, []string{"own"}
+			o.Input.Paths, o.Policies = []string{"repository"}, []string{"own"}
 			o.Bound = func(uint64) { bounded = true }
 			o.Load = func(all []string) (*policies.Set, error) {
 				folders = all

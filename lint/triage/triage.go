@@ -10,6 +10,7 @@ import (
 
 	"github.com/termguard/termguard/internal/nearest"
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/files"
 	"github.com/termguard/termguard/lint/settings"
 	"github.com/termguard/termguard/policies"
 )
@@ -71,16 +72,16 @@ type Options struct {
 // SuppressedFinding is an ignored finding.
 type SuppressedFinding struct {
 	lint.Finding
-	Reason string     `json:"reason"`
-	Until  string     `json:"until,omitempty"` // the last day
-	By     lint.Place `json:"by"`
+	Reason string      `json:"reason"`
+	Until  string      `json:"until,omitempty"` // the last day
+	By     files.Place `json:"by"`
 }
 
 type suppression struct {
 	policy  string
 	reason  string
 	until   time.Time
-	place   lint.Place
+	place   files.Place
 	matches func(lint.Finding) bool
 	global  bool // from the configuration
 	used    bool
@@ -98,7 +99,7 @@ func Suppress(result *lint.Result, o Options) (counted []lint.Finding, suppresse
 	for _, i := range o.Ignore {
 		suppressions = append(suppressions, &suppression{
 			policy: i.Policy, reason: i.Reason, until: i.Until, global: true,
-			place:   lint.Place{File: o.File, Line: i.Line, Column: i.Column, Source: i.Source},
+			place:   files.Place{File: o.File, Line: i.Line, Column: i.Column, Source: i.Source},
 			matches: func(f lint.Finding) bool { return i.Matches(o.Rel(f.Place.File), f.Target, f.Object) },
 		})
 	}
@@ -159,7 +160,7 @@ func Suppress(result *lint.Result, o Options) (counted []lint.Finding, suppresse
 const maxEntries = 64
 
 // suppressions also returns findings about invalid ignores.
-func (o Options) suppressions(marks []lint.Mark) (suppressions []*suppression, invalid []lint.Finding) {
+func (o Options) suppressions(marks []files.Mark) (suppressions []*suppression, invalid []lint.Finding) {
 	var ids []string
 	for _, p := range o.Policies {
 		ids = append(ids, p.ID)
@@ -196,7 +197,7 @@ func (o Options) suppressions(marks []lint.Mark) (suppressions []*suppression, i
 	return suppressions, invalid
 }
 
-func newFinding(id string, at lint.Place, message string) lint.Finding {
+func newFinding(id string, at files.Place, message string) lint.Finding {
 	all := Policies()
 	p := all[slices.IndexFunc(all, func(p policies.Policy) bool { return p.ID == id })]
 	return lint.Finding{

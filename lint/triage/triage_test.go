@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/termguard/termguard/lint"
+	"github.com/termguard/termguard/lint/files"
 	"github.com/termguard/termguard/lint/settings"
 	"github.com/termguard/termguard/policies"
 )
@@ -20,12 +21,12 @@ func found(file string, line int, policy string) lint.Finding {
 		Finding:  policies.Finding{Policy: policy, Severity: policies.Low, Message: "m", Objects: []policies.Object{}},
 		Question: lint.DeleteObject,
 		Object:   policies.Object{Resource: "pods", Name: fmt.Sprint("at-", line)},
-		Place:    lint.Place{File: file, Line: line, Column: 3},
+		Place:    files.Place{File: file, Line: line, Column: 3},
 	}
 }
 
-func mark(text string, from, to int) lint.Mark {
-	return lint.Mark{Place: lint.Place{File: "a.yaml", Line: from, Column: 1}, Text: text, From: from, To: to}
+func mark(text string, from, to int) files.Mark {
+	return files.Mark{Place: files.Place{File: "a.yaml", Line: from, Column: 1}, Text: text, From: from, To: to}
 }
 
 // say returns findings in short: file:line policy: message.
@@ -46,7 +47,7 @@ func TestSuppress(t *testing.T) {
 	cases := map[string]struct {
 		reason     string
 		findings   []lint.Finding
-		marks      []lint.Mark
+		marks      []files.Mark
 		options    Options
 		kept       []string
 		suppressed []string
@@ -55,20 +56,20 @@ func TestSuppress(t *testing.T) {
 		"Mark": {
 			reason:     "It applies to its lines, its file and its policy.",
 			findings:   []lint.Finding{found("a.yaml", 2, "p-a"), found("a.yaml", 4, "p-a"), found("a.yaml", 3, "p-b"), found("b.yaml", 3, "p-a"), found("a.yaml", 3, "p-a")},
-			marks:      []lint.Mark{mark("p-a -- r", 3, 3)},
+			marks:      []files.Mark{mark("p-a -- r", 3, 3)},
 			kept:       []string{"a.yaml:2 p-a: m", "a.yaml:3 p-b: m", "a.yaml:4 p-a: m", "b.yaml:3 p-a: m"},
 			suppressed: []string{"a.yaml:3 p-a: r"},
 		},
 		"Several": {
 			reason:     "One mark may name several policies.",
 			findings:   []lint.Finding{found("a.yaml", 3, "p-a"), found("a.yaml", 3, "p-b")},
-			marks:      []lint.Mark{mark("p-a, p-b -- r", 2, 9)},
+			marks:      []files.Mark{mark("p-a, p-b -- r", 2, 9)},
 			suppressed: []string{"a.yaml:3 p-a: r", "a.yaml:3 p-b: r"},
 		},
 		"Alias": {
 			reason:     "Who ignores a cause means it on every trigger.",
 			findings:   []lint.Finding{found("a.yaml", 3, "p-c"), found("b.yaml", 3, "p-c"), found("c.yaml", 3, "p-c")},
-			marks:      []lint.Mark{mark("p-a -- r", 3, 3)},
+			marks:      []files.Mark{mark("p-a -- r", 3, 3)},
 			options:    Options{Ignore: []settings.Ignore{entry("p-a", "2026-12-31", "b.yaml")}},
 			kept:       []string{"c.yaml:3 p-c: m"},
 			suppressed: []string{"a.yaml:3 p-c: r", "b.yaml:3 p-c: r"},
@@ -76,44 +77,44 @@ func TestSuppress(t *testing.T) {
 		"Lines": {
 			reason:     "An annotation may hold one a line, with reasons of their own.",
 			findings:   []lint.Finding{found("a.yaml", 3, "p-a"), found("a.yaml", 3, "p-b")},
-			marks:      []lint.Mark{mark("p-a -- one\n\np-b -- two\n", 1, 9)},
+			marks:      []files.Mark{mark("p-a -- one\n\np-b -- two\n", 1, 9)},
 			suppressed: []string{"a.yaml:3 p-a: one", "a.yaml:3 p-b: two"},
 		},
 		"Unused": {
 			reason:     "What hides nothing would hide the next.",
 			findings:   []lint.Finding{found("a.yaml", 3, "p-a")},
-			marks:      []lint.Mark{mark("p-a,p-b -- r", 3, 3)},
+			marks:      []files.Mark{mark("p-a,p-b -- r", 3, 3)},
 			kept:       []string{"a.yaml:3 unused-ignore: nothing is found here for p-b, which is ignored (r)"},
 			suppressed: []string{"a.yaml:3 p-a: r"},
 		},
-		"Off": {reason: "A policy that was not evaluated proves nothing.", marks: []lint.Mark{mark("p-b -- r", 3, 3)}, options: Options{Off: map[string]bool{"p-b": true}}},
+		"Off": {reason: "A policy that was not evaluated proves nothing.", marks: []files.Mark{mark("p-b -- r", 3, 3)}, options: Options{Off: map[string]bool{"p-b": true}}},
 		"Twice": {
 			reason:     "Two that hide the same are both used.",
 			findings:   []lint.Finding{found("a.yaml", 3, "p-a")},
-			marks:      []lint.Mark{mark("p-a -- first", 3, 3), mark("p-a -- second", 1, 9)},
+			marks:      []files.Mark{mark("p-a -- first", 3, 3), mark("p-a -- second", 1, 9)},
 			suppressed: []string{"a.yaml:3 p-a: first"},
 		},
 		"LastDay": {
 			reason:     "The day counts to its end.",
 			findings:   []lint.Finding{found("a.yaml", 3, "p-a")},
-			marks:      []lint.Mark{mark("p-a -- r until 2026-11-21", 3, 3)},
+			marks:      []files.Mark{mark("p-a -- r until 2026-11-21", 3, 3)},
 			suppressed: []string{"a.yaml:3 p-a: r"},
 		},
 		"Expired": {
 			reason:   "Then it has no effect, and says so.",
 			findings: []lint.Finding{found("a.yaml", 3, "p-a")},
-			marks:    []lint.Mark{mark("p-a -- r until 2026-11-20", 3, 3)},
+			marks:    []files.Mark{mark("p-a -- r until 2026-11-20", 3, 3)},
 			kept:     []string{"a.yaml:3 expired-ignore: p-a was ignored until 2026-11-20 (r), which has passed", "a.yaml:3 p-a: m"},
 		},
 		"Invalid": {
 			reason:   "A mark without reason hides nothing.",
 			findings: []lint.Finding{found("a.yaml", 3, "p-a")},
-			marks:    []lint.Mark{mark("p-a", 3, 3)},
+			marks:    []files.Mark{mark("p-a", 3, 3)},
 			kept:     []string{"a.yaml:3 invalid-ignore: termguard:ignore has no effect: it gives no reason; write: ID[,ID] -- reason [until YYYY-MM-DD]", "a.yaml:3 p-a: m"},
 		},
 		"Unknown": {
 			reason: "The nearest name helps.",
-			marks:  []lint.Mark{mark("p-aa -- r", 3, 3)},
+			marks:  []files.Mark{mark("p-aa -- r", 3, 3)},
 			kept:   []string{`a.yaml:3 invalid-ignore: termguard:ignore has no effect: policy "p-aa" not found; did you mean "p-a"?`},
 		},
 		"Configured": {
@@ -131,7 +132,7 @@ func TestSuppress(t *testing.T) {
 		"NotAsked": {
 			reason:     "A mark in a file that was not selected suppresses its findings, and is not reported as unused.",
 			findings:   []lint.Finding{found("a.yaml", 3, "p-a"), found("a.yaml", 4, "p-b")},
-			marks:      []lint.Mark{mark("p-a -- r", 3, 3), mark("p-b", 4, 4), mark("p-a -- unused", 9, 9), mark("p-b -- old until 2020-01-01", 4, 4)},
+			marks:      []files.Mark{mark("p-a -- r", 3, 3), mark("p-b", 4, 4), mark("p-a -- unused", 9, 9), mark("p-b -- old until 2020-01-01", 4, 4)},
 			options:    Options{InScope: func(file string) bool { return file != "a.yaml" }},
 			kept:       []string{"a.yaml:4 p-b: m"},
 			suppressed: []string{"a.yaml:3 p-a: r"},

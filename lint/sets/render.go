@@ -1,4 +1,4 @@
-package lint
+package sets
 
 import (
 	"context"
@@ -53,7 +53,7 @@ func RenderKustomization(ctx context.Context, folder string) (string, error) {
 		return "", err
 	}
 	defer r.stop()
-	a, err := r.render(ctx, request{Kind: "kustomization", Dir: absolute("", folder)})
+	a, err := r.render(ctx, request{Kind: "kustomization", Dir: Absolute("", folder)})
 	if err == nil && a.Error != "" {
 		err = errors.New(a.Error)
 	}
@@ -205,49 +205,49 @@ type build struct {
 
 type location struct{ name, path string }
 
-func (r *run) findBuilds() (builds []*build) {
+func (in *Input) findBuilds() (builds []*build) {
 	add := func(d *files.Directory, file string, q request) {
-		root, err := r.linkBoundary(d.Path)
+		root, err := in.linkBoundary(d.Path)
 		if err != nil {
-			r.noteFailure(d.Name, err)
+			in.noteFailure(d.Name, err)
 			return
 		}
 		q.Root, q.Dir = root, d.Path
 		builds = append(builds, &build{directory: d, fileName: file, request: q})
 	}
-	for _, d := range r.rootKustomizations() {
+	for _, d := range in.rootKustomizations() {
 		add(d, d.Kustomization, request{Kind: "kustomization"})
 	}
 	var values []string
-	for _, file := range r.options.Values {
-		values = append(values, absolute(r.options.Dir, file))
+	for _, file := range in.options.Values {
+		values = append(values, Absolute(in.options.Dir, file))
 	}
-	for _, d := range r.topCharts() {
+	for _, d := range in.topCharts() {
 		add(d, "Chart.yaml", request{Kind: "chart", Values: values})
 	}
 	return builds
 }
 
 // render adds a note for a failure; the files are then read unrendered.
-func (r *run) render(ctx context.Context) error {
-	builds := r.findBuilds()
+func (in *Input) render(ctx context.Context) error {
+	builds := in.findBuilds()
 	if len(builds) == 0 {
 		return nil
 	}
 	program := ""
-	if r.options.Render {
+	if in.options.Render {
 		var err error
 		if program, err = findRenderer(); err != nil {
-			r.note(renderingOff, err.Error())
+			in.AddNote(renderingOff, err.Error())
 		}
 	}
 	if program == "" {
 		for _, b := range builds {
-			r.note(map[string]note{"chart": unrenderedChart, "kustomization": unrenderedKustomization}[b.request.Kind], b.directory.Name)
+			in.AddNote(map[string]Note{"chart": unrenderedChart, "kustomization": unrenderedKustomization}[b.request.Kind], b.directory.Name)
 		}
 		return nil
 	}
-	locations := r.locateFiles()
+	locations := in.locateFiles()
 	bytes := 0
 	renderCtx, cancel := context.WithTimeoutCause(ctx, totalRenderTime, fmt.Errorf("all of them together take more than %v", totalRenderTime))
 	defer cancel()
@@ -259,24 +259,23 @@ func (r *run) render(ctx context.Context) error {
 			err = errors.New(strings.ReplaceAll(a.Error, b.request.Root+string(filepath.Separator), ""))
 		}
 		if err != nil {
-			r.noteFailure(b.directory.Name, err)
+			in.noteFailure(b.directory.Name, err)
 			return
 		}
 		b.locations, b.sources, b.namespace = locations, a.Files, a.Namespace
 		file := &files.File{Name: path.Join(b.directory.Name, b.fileName), Rendered: b.directory.Path, Content: []byte(a.Text)}
-		r.builds[file] = b
-		r.sets = append(r.sets, &input{files: []*files.File{file}})
+		in.Sets = append(in.Sets, &Set{Input: in, given: []*files.File{file}, build: b})
 		for _, name := range a.Files {
-			r.renderedFiles[name] = true
+			in.renderedFiles[name] = true
 		}
 	})
 	return context.Cause(ctx)
 }
 
 // topCharts returns no subcharts: a parent renders its own, by its conditions and values.
-func (r *run) topCharts() (tops []*files.Directory) {
+func (in *Input) topCharts() (tops []*files.Directory) {
 	charts, hasTemplates := map[string]*files.Directory{}, map[string]bool{}
-	for _, d := range r.charts {
+	for _, d := range in.charts {
 		charts[d.Path] = d
 	}
 	top := func(folder string) string {
@@ -285,10 +284,10 @@ func (r *run) topCharts() (tops []*files.Directory) {
 		}
 		return folder
 	}
-	for _, d := range r.charts {
+	for _, d := range in.charts {
 		hasTemplates[top(d.Path)] = hasTemplates[top(d.Path)] || d.Templates > 0
 	}
-	for _, d := range r.charts {
+	for _, d := range in.charts {
 		if top(d.Path) == d.Path && hasTemplates[d.Path] {
 			tops = append(tops, d)
 		}
@@ -312,10 +311,10 @@ func valueFilesIn(root, dir string) (values []string) {
 	return values
 }
 
-func (r *run) locateFiles() map[string]location {
+func (in *Input) locateFiles() map[string]location {
 	locations := map[string]location{}
-	for _, i := range r.sets {
-		for _, d := range i.directories {
+	for _, s := range in.Sets {
+		for _, d := range s.directories {
 			real := files.Real(d.Path)
 			for _, base := range append([]string{d.Kustomization}, d.Manifests...) {
 				locations[filepath.Join(real, base)] = location{path.Join(d.Name, base), filepath.Join(d.Path, base)}
@@ -326,57 +325,52 @@ func (r *run) locateFiles() map[string]location {
 }
 
 // dropRenderedFiles keeps files that a rendered kustomization includes only for their ignores.
-func (r *run) dropRenderedFiles() {
-	if len(r.renderedFiles) == 0 {
+func (in *Input) dropRenderedFiles() {
+	if len(in.renderedFiles) == 0 {
 		return
 	}
-	ignores := &input{ignoresOnly: true}
-	for _, i := range r.sets {
-		for n, d := range i.directories {
+	ignores := &Set{Input: in, IgnoresOnly: true}
+	for _, s := range in.Sets {
+		for n, d := range s.directories {
 			real := files.Real(d.Path)
-			rendered, rest := d.Split(func(base string) bool { return r.renderedFiles[filepath.Join(real, base)] })
+			rendered, rest := d.Split(func(base string) bool { return in.renderedFiles[filepath.Join(real, base)] })
 			if len(rendered.Manifests) > 0 {
 				ignores.directories = append(ignores.directories, rendered)
-				i.directories[n] = rest
+				s.directories[n] = rest
 			}
 		}
 	}
-	r.sets = append(r.sets, ignores)
+	in.Sets = append(in.Sets, ignores)
 }
-
-var errNoOrigin = errors.New("its origin is unknown")
 
 // origin returns the place of a rendered object's field in its original file, or else of the object.
-func (b *build) origin(o *files.Object, field, value string) (Place, error) {
-	if o.Source() == "" || len(b.sources) == 0 {
-		return Place{}, errNoOrigin
+func (b *build) origin(o *files.Object, field, value string) (at files.Place, known bool) {
+	if o.Source() == "" {
+		return at, false
 	}
 	from := filepath.Join(files.Real(b.directory.Path), filepath.FromSlash(o.Source()))
-	base, found := b.original(from, o)
-	if found == nil {
-		return Place{}, errNoOrigin
+	original := b.original(from, o)
+	if original == nil {
+		return at, false
 	}
-	at, exact := found.Find(field)
+	at, exact := original.Find(field)
 	if exact && at.Value == value {
-		return placeOf(base, at, ""), nil
+		return at, true
 	}
 	for _, other := range b.sources { // a patch may set it
-		if other == from {
-			continue
-		}
-		if patch, found := b.original(other, o); found != nil {
-			if at, exact := found.Find(field); exact && at.Value == value {
-				return placeOf(patch, at, ""), nil
+		if patch := b.original(other, o); other != from && patch != nil {
+			if at, exact := patch.Find(field); exact && at.Value == value {
+				return at, true
 			}
 		}
 	}
-	if place, found := b.findInline(field); found && value != "" {
-		return place, nil
+	if inline, found := b.findInline(field); found && value != "" {
+		return inline, true
 	}
-	return placeOf(base, at, ""), nil
+	return at, true
 }
 
-func (b *build) findInline(field string) (Place, bool) {
+func (b *build) findInline(field string) (at files.Place, found bool) {
 	key := strings.TrimRight(field, "[]0123456789")
 	key = key[strings.LastIndexAny(key, `."]`)+1:]
 	for _, name := range b.sources {
@@ -391,23 +385,21 @@ func (b *build) findInline(field string) (Place, bool) {
 		for n, line := range strings.Split(string(text), "\n") {
 			if at := strings.Index(line, key); at >= 0 {
 				column := utf8.RuneCountInString(line[:at]) + 1
-				return Place{File: from.name, Line: n + 1, Column: column, EndColumn: column + utf8.RuneCountInString(key), Source: strings.TrimSuffix(line, "\r")}, true
+				return files.Place{File: from.name, Line: n + 1, Column: column, EndColumn: column + utf8.RuneCountInString(key), Source: strings.TrimSuffix(line, "\r")}, true
 			}
 		}
 	}
-	return Place{}, false
+	return at, false
 }
 
 // original returns the object of the same kind with the longest name within o's: kustomize adds prefixes and
 // suffixes.
-func (b *build) original(real string, o *files.Object) (*files.File, *files.Object) {
+func (b *build) original(real string, o *files.Object) (best *files.Object) {
 	from, found := b.locations[real]
 	if !found {
-		return nil, nil
+		return nil
 	}
-	f := &files.File{Name: from.name, Path: from.path}
-	var best *files.Object
-	for c := range f.Read() {
+	for c := range (&files.File{Name: from.name, Path: from.path}).Read() {
 		for _, other := range c.Objects {
 			if other.Kind != o.Kind || !strings.Contains(o.Name, other.Name) || best != nil && len(best.Name) >= len(other.Name) {
 				continue
@@ -415,21 +407,5 @@ func (b *build) original(real string, o *files.Object) (*files.File, *files.Obje
 			best = other
 		}
 	}
-	return f, best
-}
-
-// templatePlace returns the first line of the template, if that exists, else of the rendered file: the exact
-// line is unknown.
-func templatePlace(file *files.File, p files.Position, template string) Place {
-	at := Place{File: file.Name, Line: 1, Column: 1, Source: p.Text, Rendered: template}
-	if template == "" {
-		at.Rendered = path.Base(file.Name)
-		return at
-	}
-	if _, inside, found := strings.Cut(template, "/"); found { // CHART/templates/FILE
-		if _, err := os.Stat(filepath.Join(file.Rendered, filepath.FromSlash(inside))); err == nil {
-			at.File = path.Join(path.Dir(file.Name), inside)
-		}
-	}
-	return at
+	return best
 }

@@ -1,4 +1,4 @@
-package lint
+package sets
 
 import (
 	"path"
@@ -17,9 +17,9 @@ func identityOf(o *files.Object) identity {
 
 // splitAlternatives makes a set of each file that defines the same webhooks or resources as a larger one, or
 // the same namespace with content, such as an installer and a quick start.
-func (s *set) splitAlternatives() []*set {
-	if len(s.directories) == 0 || len(s.files) < 2 {
-		return []*set{s}
+func (m *Manifests) splitAlternatives() []*Manifests {
+	if len(m.directories) == 0 || len(m.files) < 2 {
+		return []*Manifests{m}
 	}
 	definedIn := map[identity]*files.File{}
 	objects := map[*files.File]int{}
@@ -37,8 +37,8 @@ func (s *set) splitAlternatives() []*set {
 	}
 	type pair struct{ a, b *files.File }
 	sameNamespace, sameContent := map[pair]bool{}, map[pair]bool{}
-	for _, o := range s.objects {
-		if !s.combinedByFolder() && s.run.isInKustomization(o.File) {
+	for _, o := range m.Objects {
+		if !m.ByFolder() && m.IsListed(o.File) {
 			continue // a kustomization makes them one
 		}
 		objects[o.File]++
@@ -47,7 +47,7 @@ func (s *set) splitAlternatives() []*set {
 		switch {
 		case files.a == nil:
 			definedIn[id] = o.File
-		case o.Kind == definitionKind, strings.HasSuffix(o.Kind, "WebhookConfiguration"):
+		case o.Kind == "CustomResourceDefinition", strings.HasSuffix(o.Kind, "WebhookConfiguration"):
 			join(files.a, files.b)
 		case o.Kind == "Namespace":
 			sameNamespace[files] = true
@@ -61,15 +61,15 @@ func (s *set) splitAlternatives() []*set {
 		}
 	}
 	alternatives := map[*files.File][]*files.File{} // by leader
-	for _, file := range s.files {
+	for _, file := range m.files {
 		alternatives[leaderOf(file)] = append(alternatives[leaderOf(file)], file)
 	}
-	sets := []*set{s}
+	sets := []*Manifests{m}
 	for _, same := range alternatives {
 		largest := slices.MaxFunc(same, func(a, b *files.File) int { return objects[a] - objects[b] })
 		for _, file := range same {
 			if file != largest {
-				sets = append(sets, s.without(file))
+				sets = append(sets, m.without(file))
 			}
 		}
 	}
@@ -77,17 +77,17 @@ func (s *set) splitAlternatives() []*set {
 }
 
 // without moves a file into its own set.
-func (s *set) without(file *files.File) *set {
-	alone := &set{input: s.input, run: s.run, number: s.run.numbers.Add(1), files: []*files.File{file}, deleteHooks: s.deleteHooks}
+func (m *Manifests) without(file *files.File) *Manifests {
+	alone := &Manifests{Set: m.Set, Number: m.numbers.Add(1), files: []*files.File{file}, DeleteHooks: m.DeleteHooks}
 	var rest []*files.Object
-	for _, o := range s.objects {
+	for _, o := range m.Objects {
 		if o.File == file {
-			alone.objects = append(alone.objects, o)
+			alone.Objects = append(alone.Objects, o)
 		} else {
 			rest = append(rest, o)
 		}
 	}
-	s.objects = rest
-	s.files = slices.DeleteFunc(slices.Clone(s.files), func(f *files.File) bool { return f == file })
+	m.Objects = rest
+	m.files = slices.DeleteFunc(slices.Clone(m.files), func(f *files.File) bool { return f == file })
 	return alone
 }

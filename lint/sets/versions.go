@@ -1,4 +1,4 @@
-package lint
+package sets
 
 import (
 	"github.com/blang/semver/v4"
@@ -100,8 +100,8 @@ func convertDefinition(value map[string]any) {
 // oldestRelease is the oldest in use, assumed for an unknown cluster.
 var oldestRelease = semver.MustParse("1.25.0")
 
-// removedIn returns "" if some cluster may serve the object's version.
-func removedIn(apiVersion, kind, cluster string) string {
+// RemovedIn returns "" if some cluster may serve the object's version.
+func RemovedIn(apiVersion, kind, cluster string) string {
 	p, removed := removedVersions[apiVersion+" "+kind]
 	if !removed {
 		return ""

@@ -1,7 +1,8 @@
-package lint
+package sets
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,8 +15,8 @@ import (
 	"github.com/termguard/termguard/lint/files"
 )
 
-// kustomization is the part that lint reads (sigs.k8s.io/kustomize/api/types, Kustomization).
-type kustomization struct {
+// Kustomization is the part that lint reads (sigs.k8s.io/kustomize/api/types, Kustomization).
+type Kustomization struct {
 	directory *files.Directory
 	files     map[string]bool // that it names, relative to the folder
 
@@ -40,17 +41,22 @@ type helmChart struct {
 	ChartName string `yaml:"chartName"`
 }
 
-// maxKustomization is in bytes.
-const maxKustomization = 1 << 20
-
-func readKustomization(d *files.Directory) (k kustomization, err error) {
-	k.directory = d
-	path := filepath.Join(d.Path, d.Kustomization)
+// ReadSmall reads an ordinary file of at most 1 MiB, such as a kustomization.
+func ReadSmall(path string) ([]byte, error) {
 	info, err := os.Stat(path)
-	if err != nil || info.Size() > maxKustomization {
-		return k, err
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular() || info.Size() > 1<<20:
+		return nil, errors.New("it is no ordinary file of at most 1 MiB")
 	}
-	text, err := os.ReadFile(path)
+	return os.ReadFile(path)
+}
+
+// ReadKustomization reads the file of a folder.
+func ReadKustomization(d *files.Directory) (k Kustomization, err error) {
+	k.directory = d
+	text, err := ReadSmall(filepath.Join(d.Path, d.Kustomization))
 	if err != nil {
 		return k, err
 	}
@@ -60,15 +66,15 @@ func readKustomization(d *files.Directory) (k kustomization, err error) {
 }
 
 // isRemote reports whether a kustomization has remote references, which nothing here fetches.
-func (k kustomization) isRemote() bool {
+func (k Kustomization) isRemote() bool {
 	return len(k.HelmCharts)+len(k.HelmChartInflationGenerator) > 0 ||
-		slices.ContainsFunc(slices.Concat(k.Resources, k.Bases, k.Components, k.CRDs, k.Generators, k.Transformers, k.Validators, k.Configurations), isRemote) ||
-		slices.ContainsFunc(k.Patches, func(p patch) bool { return isRemote(p.Path) })
+		slices.ContainsFunc(slices.Concat(k.Resources, k.Bases, k.Components, k.CRDs, k.Generators, k.Transformers, k.Validators, k.Configurations), IsRemote) ||
+		slices.ContainsFunc(k.Patches, func(p patch) bool { return IsRemote(p.Path) })
 }
 
 // isPlain reports whether a kustomization includes only unchanged files. An absolute path is rendered, for
 // kustomize's error.
-func (k kustomization) isPlain() bool {
+func (k Kustomization) isPlain() bool {
 	for key := range k.Rest {
 		if !slices.Contains([]string{"metadata", "sortOptions", "buildMetadata"}, key) {
 			return false
@@ -79,28 +85,28 @@ func (k kustomization) isPlain() bool {
 }
 
 // rootKustomizations returns the roots to render, and one folder of a circle, for the renderer's error.
-func (r *run) rootKustomizations() (roots []*files.Directory) {
-	parents := r.parents()
+func (in *Input) rootKustomizations() (roots []*files.Directory) {
+	parents := in.parents()
 	read := map[string]bool{}
-	for _, i := range r.sets {
-		for _, d := range i.directories {
+	for _, s := range in.Sets {
+		for _, d := range s.directories {
 			read[d.Path] = true
 		}
 	}
-	all := slices.Sorted(maps.Keys(r.kustomizations))
+	all := slices.Sorted(maps.Keys(in.kustomizations))
 	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(min(len(parents[a]), 1), min(len(parents[b]), 1)) })
 	reached := map[string]bool{}
 	for _, folder := range all {
 		if reached[folder] {
 			continue
 		}
-		for _, part := range r.below(folder, func(from, part string) bool { return slices.Contains(parents[part], from) }) {
+		for _, part := range in.below(folder, func(from, part string) bool { return slices.Contains(parents[part], from) }) {
 			reached[part] = true
 		}
-		k := r.kustomizations[folder]
-		parts := r.below(folder, func(_, _ string) bool { return true })
+		k := in.kustomizations[folder]
+		parts := in.below(folder, func(_, _ string) bool { return true })
 		isPlain := func(part string) bool {
-			k, known := r.kustomizations[part]
+			k, known := in.kustomizations[part]
 			if !known {
 				return read[part]
 			}
@@ -109,8 +115,8 @@ func (r *run) rootKustomizations() (roots []*files.Directory) {
 		}
 		switch {
 		case k.Kind == "Component" && len(parents[folder]) == 0:
-		case slices.ContainsFunc(parts, func(part string) bool { return r.kustomizations[part].isRemote() }):
-			r.note(remoteKustomization, k.directory.Name)
+		case slices.ContainsFunc(parts, func(part string) bool { return in.kustomizations[part].isRemote() }):
+			in.AddNote(remoteKustomization, k.directory.Name)
 		case slices.ContainsFunc(parts, func(part string) bool { return !isPlain(part) }):
 			roots = append(roots, k.directory)
 		}
@@ -119,10 +125,10 @@ func (r *run) rootKustomizations() (roots []*files.Directory) {
 }
 
 // below includes the folder itself.
-func (r *run) below(folder string, includes func(from, part string) bool) []string {
+func (in *Input) below(folder string, includes func(from, part string) bool) []string {
 	folders, seen := []string{folder}, map[string]bool{folder: true}
 	for at := 0; at < len(folders); at++ {
-		for _, part := range r.kustomizations[folders[at]].parts() {
+		for _, part := range in.kustomizations[folders[at]].parts() {
 			if !seen[part] && includes(folders[at], part) {
 				seen[part] = true
 				folders = append(folders, part)
@@ -132,9 +138,9 @@ func (r *run) below(folder string, includes func(from, part string) bool) []stri
 	return folders
 }
 
-func (r *run) parents() map[string][]string {
+func (in *Input) parents() map[string][]string {
 	parents := map[string][]string{}
-	for folder, k := range r.kustomizations {
+	for folder, k := range in.kustomizations {
 		for _, part := range k.parts() {
 			if part != folder && !slices.Contains(parents[part], folder) && filepath.Base(part) != "samples" {
 				parents[part] = append(parents[part], folder)
@@ -144,9 +150,9 @@ func (r *run) parents() map[string][]string {
 	return parents
 }
 
-// isRemote reports whether kustomize would fetch an entry (sigs.k8s.io/kustomize/api/internal/git,
+// IsRemote reports whether kustomize would fetch an entry (sigs.k8s.io/kustomize/api/internal/git,
 // NewRepoSpecFromURL). Inline text has line breaks.
-func isRemote(name string) bool {
+func IsRemote(name string) bool {
 	host, _, _ := strings.Cut(name, "/")
 	return !strings.Contains(name, "\n") &&
 		(strings.Contains(name, "://") || strings.HasPrefix(name, "git@") || strings.Contains(name, "?ref=") ||
@@ -154,10 +160,10 @@ func isRemote(name string) bool {
 }
 
 // parts returns the included folders, and those below with an included file.
-func (k kustomization) parts() []string {
+func (k Kustomization) parts() []string {
 	var folders []string
 	for _, name := range slices.Concat(k.Resources, k.Bases, k.Components) {
-		if isRemote(name) || filepath.IsAbs(name) {
+		if IsRemote(name) || filepath.IsAbs(name) {
 			continue
 		}
 		folder := filepath.FromSlash(name)
@@ -171,7 +177,7 @@ func (k kustomization) parts() []string {
 	return folders
 }
 
-func (k kustomization) namedFiles() map[string]bool {
+func (k Kustomization) namedFiles() map[string]bool {
 	names := slices.Concat(k.Resources, k.Bases, k.Components, k.CRDs, k.Generators, k.Transformers, k.Validators, k.Configurations, k.PatchesStrategicMerge)
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJSON6902) {
 		names = append(names, patch.Path)
@@ -183,26 +189,26 @@ func (k kustomization) namedFiles() map[string]bool {
 	return files
 }
 
-// isInKustomization reports whether a file's kustomization names it, or is missing or unreadable.
-func (r *run) isInKustomization(file *files.File) bool {
+// IsListed reports whether a file's kustomization names it, or is missing or unreadable.
+func (in *Input) IsListed(file *files.File) bool {
 	if file.Rendered != "" {
 		return true
 	}
 	dir, base := filepath.Split(file.Path)
-	k, known := r.kustomizations[filepath.Clean(dir)]
+	k, known := in.kustomizations[filepath.Clean(dir)]
 	return !known || k.files[base]
 }
 
-// isSuperseded reports whether a kustomization names only another file of the folder with the same object.
-func (r *run) isSuperseded(o *files.Object) bool {
+// IsSuperseded reports whether a kustomization names only another file of the folder with the same object.
+func (in *Input) IsSuperseded(o *files.Object) bool {
 	folder, base := filepath.Split(o.File.Path)
 	folder = filepath.Clean(folder)
-	if files := r.kustomizationFiles[folder]; len(files) == 0 || files[base] {
+	if files := in.listed[folder]; len(files) == 0 || files[base] {
 		return false
 	}
-	read, _ := r.objectCache.LoadOrStore(folder, sync.OnceValue(func() map[identity]bool {
+	read, _ := in.objectCache.LoadOrStore(folder, sync.OnceValue(func() map[identity]bool {
 		identities := map[identity]bool{}
-		for name := range r.kustomizationFiles[folder] {
+		for name := range in.listed[folder] {
 			for c := range (&files.File{Name: name, Path: filepath.Join(folder, name)}).Read() {
 				for _, other := range c.Objects {
 					identities[identityOf(other)] = true
@@ -235,22 +241,23 @@ func replacePlaceholder(value any, namespace string) {
 	}
 }
 
-// patchesWebhooks reports whether a patch changes which requests webhooks match, or their failure policy.
-func (k kustomization) patchesWebhooks() bool {
+// PatchesWebhooks reports whether a kustomization of the set changes which requests webhooks match, or their
+// failure policy.
+func (s *Set) PatchesWebhooks() bool {
+	return slices.ContainsFunc(s.directories, func(d *files.Directory) bool { return s.kustomizations[d.Path].patchesWebhooks() })
+}
+
+func (k Kustomization) patchesWebhooks() bool {
 	texts := slices.Clone(k.PatchesStrategicMerge) // file names, or inline patches
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJSON6902) {
 		texts = append(texts, patch.Path, patch.Patch)
 	}
 	for _, text := range texts {
-		if text == "" || isRemote(text) {
+		if text == "" || IsRemote(text) {
 			continue
 		}
 		if !strings.Contains(text, "\n") {
-			file := filepath.Join(k.directory.Path, filepath.FromSlash(text))
-			if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() || info.Size() > maxKustomization {
-				continue
-			}
-			content, err := os.ReadFile(file)
+			content, err := ReadSmall(filepath.Join(k.directory.Path, filepath.FromSlash(text)))
 			if err != nil {
 				continue
 			}
@@ -267,56 +274,56 @@ func (k kustomization) patchesWebhooks() bool {
 
 // joinKustomizations merges parts that only one kustomization includes into its set, as for kubectl delete
 // -k. Samples and unnamed files, which are not deployed with it, remain a set.
-func (r *run) joinKustomizations() {
-	parents := r.parents()
+func (in *Input) joinKustomizations() {
+	parents := in.parents()
 	whole := func(folder string) string {
 		for seen := map[string]bool{}; len(parents[folder]) == 1 && !seen[folder]; folder = parents[folder][0] {
 			seen[folder] = true // a circle may be left anywhere
 		}
 		return folder
 	}
-	into := map[string]*input{}
-	for _, i := range r.sets {
-		if folder := i.folder(); folder != "" && whole(folder) == folder {
-			into[folder] = i
+	into := map[string]*Set{}
+	for _, s := range in.Sets {
+		if folder := s.folder(); folder != "" && whole(folder) == folder {
+			into[folder] = s
 		}
 	}
-	r.sets = slices.DeleteFunc(r.sets, func(i *input) bool {
-		other := into[whole(i.folder())]
-		if i.folder() == "" || other == nil || other == i {
+	in.Sets = slices.DeleteFunc(in.Sets, func(s *Set) bool {
+		other := into[whole(s.folder())]
+		if s.folder() == "" || other == nil || other == s {
 			return false
 		}
-		other.directories = append(other.directories, i.directories...)
+		other.directories = append(other.directories, s.directories...)
 		return true
 	})
-	r.kustomizationFiles = map[string]map[string]bool{}
-	for folder, k := range r.kustomizations {
+	in.listed = map[string]map[string]bool{}
+	for folder, k := range in.kustomizations {
 		for file := range k.files {
 			if filepath.Ext(file) == "" {
 				continue // a folder
 			}
 			dir := filepath.Join(folder, filepath.Dir(file))
-			if r.kustomizationFiles[dir] == nil {
-				r.kustomizationFiles[dir] = map[string]bool{}
+			if in.listed[dir] == nil {
+				in.listed[dir] = map[string]bool{}
 			}
-			r.kustomizationFiles[dir][filepath.Base(file)] = true
+			in.listed[dir][filepath.Base(file)] = true
 		}
 	}
-	for _, i := range r.sets {
-		if len(i.directories) < 2 {
+	for _, s := range in.Sets {
+		if len(s.directories) < 2 {
 			continue
 		}
-		for n, d := range i.directories {
-			names := r.kustomizationFiles[d.Path]
-			if k, known := r.kustomizations[d.Path]; known {
+		for n, d := range s.directories {
+			names := in.listed[d.Path]
+			if k, known := in.kustomizations[d.Path]; known {
 				names = k.files
 			}
 			if names == nil {
 				continue
 			}
 			named, rest := d.Split(func(base string) bool { return names[base] })
-			i.directories[n] = named
-			r.sets = append(r.sets, &input{directories: []*files.Directory{rest}})
+			s.directories[n] = named
+			in.Sets = append(in.Sets, &Set{Input: in, directories: []*files.Directory{rest}})
 		}
 	}
 }
