@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"iter"
 	"maps"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Section is computed on read from its part's state: records of many objects would take more memory than all
@@ -22,6 +24,27 @@ func SectionOf[V any](entries map[string]V, below func(key string, of V) any) Se
 		Below: func(key string) any {
 			if of, has := entries[key]; has {
 				return below(key, of)
+			}
+			return nil
+		},
+	}
+}
+
+// Records returns a section of the rows of cluster-scoped objects, by name.
+func Records[R any](rows map[types.NamespacedName]R, record func(name string, of R) any) Section {
+	return Section{
+		Keys: func() iter.Seq[string] {
+			return func(yield func(string) bool) {
+				for key := range rows {
+					if !yield(key.Name) {
+						return
+					}
+				}
+			}
+		},
+		Below: func(name string) any {
+			if of, has := rows[types.NamespacedName{Name: name}]; has {
+				return record(name, of)
 			}
 			return nil
 		},

@@ -7,54 +7,59 @@ import (
 
 type listing struct{ service, resource string }
 
-// KeepAPIService keeps an APIService with a Service: local ones cannot become unavailable on their own.
-func (p *Part) KeepAPIService(o *aggregation.APIService) bool {
+// apiService is an APIService with a Service.
+type apiService struct {
+	group, version             string
+	service                    types.NamespacedName
+	available, reason, message string
+}
+
+// apiServiceOf omits local APIServices, which cannot become unavailable on their own.
+func apiServiceOf(o *aggregation.APIService) (s apiService, kept bool) {
 	if o.Spec.Service == nil {
-		p.ForgetAPIService(types.NamespacedName{Name: o.Name})
-		return true
+		return s, false
 	}
-	backend := types.NamespacedName{Namespace: o.Spec.Service.Namespace, Name: o.Spec.Service.Name}
-	found := map[string]any{
-		"group":     o.Spec.Group,
-		"version":   o.Spec.Version,
-		"service":   serviceFacts(backend),
-		"backend":   p.backend(backend).facts,
-		"available": string(aggregation.ConditionUnknown),
-		"reason":    "NotChecked",
-		"message":   "the API server has not checked it yet",
-		"stale":     p.stale[o.Name],
-		"listError": p.apiError(o.Name),
+	s = apiService{
+		o.Spec.Group, o.Spec.Version, types.NamespacedName{Namespace: o.Spec.Service.Namespace, Name: o.Spec.Service.Name},
+		string(aggregation.ConditionUnknown), "NotChecked", "the API server has not checked it yet",
 	}
 	for _, c := range o.Status.Conditions {
 		if c.Type == aggregation.Available {
-			found["available"], found["reason"], found["message"] = string(c.Status), c.Reason, c.Message
+			s.available, s.reason, s.message = string(c.Status), c.Reason, c.Message
 		}
 	}
-	p.doc.Child("apiservices")[o.Name] = found
-	return true
+	return s, true
 }
 
-// ForgetAPIService undoes KeepAPIService.
-func (p *Part) ForgetAPIService(key types.NamespacedName) {
-	p.doc.Prune("apiservices", key.Name)
+// publishAPIServices writes all: they are few, and each review reads them.
+func (p *Part) publishAPIServices() {
+	all := make(map[string]any, len(p.apiServices))
+	for key, s := range p.apiServices {
+		all[key.Name] = map[string]any{
+			"group": s.group, "version": s.version, "service": serviceFacts(s.service), "backend": p.backend(s.service).facts,
+			"available": s.available, "reason": s.reason, "message": s.message,
+			"stale": p.stale[key.Name], "listError": p.apiError(key.Name),
+		}
+	}
+	p.doc["apiservices"] = all
 }
 
 // SetStale sets the APIServices (VERSION.GROUP) that discovery cannot read.
 func (p *Part) SetStale(stale map[string]bool) {
 	p.stale = stale
-	for name := range p.doc.Child("apiservices") {
-		p.record("apiservices", name)["stale"] = stale[name]
-	}
+	p.publishAPIServices()
 }
 
 // SetAPIServiceError records why one resource of an APIService cannot be listed, "" if it can.
 func (p *Part) SetAPIServiceError(name, resource, message string) {
-	if p.apiErrors[listing{name, resource}] = message; message == "" {
-		delete(p.apiErrors, listing{name, resource})
+	of := listing{name, resource}
+	if p.apiErrors[of] == message {
+		return
 	}
-	if found := p.record("apiservices", name); found != nil {
-		found["listError"] = p.apiError(name)
+	if p.apiErrors[of] = message; message == "" {
+		delete(p.apiErrors, of)
 	}
+	p.publishAPIServices()
 }
 
 // apiError returns the error of the first resource by name.

@@ -1,11 +1,11 @@
 package refusals
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	aggregation "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/termguard/termguard/cluster/facts"
@@ -33,26 +33,26 @@ func TestAPIServices(t *testing.T) {
 		do     func(p *Part)
 		want   *condition // nil where nothing is said of it
 	}{
-		"Unavailable":  {"the API server's check is in its condition", func(p *Part) { p.KeepAPIService(served("False", "MissingEndpoints")) }, &condition{Available: "False", Reason: "MissingEndpoints"}},
-		"NotChecked":   {"unknown without a condition", func(p *Part) { p.KeepAPIService(served("", "")) }, &condition{Available: "Unknown", Reason: "NotChecked"}},
-		"Local":        {"an API that the API server itself serves cannot fail alone", func(p *Part) { p.KeepAPIService(local) }, nil},
-		"BecomesLocal": {"and one that becomes so is forgotten", func(p *Part) { p.KeepAPIService(served("False", "x")); p.KeepAPIService(local) }, nil},
-		"StaleBefore":  {"discovery failed before the object arrived", func(p *Part) { p.SetStale(map[string]bool{metrics: true}); p.KeepAPIService(served("True", "Passed")) }, &condition{"True", "Passed", "", true}},
-		"StaleAfter":   {"discovery failed after it", func(p *Part) { p.KeepAPIService(served("True", "Passed")); p.SetStale(map[string]bool{metrics: true}) }, &condition{"True", "Passed", "", true}},
+		"Unavailable":  {"the API server's check is in its condition", func(p *Part) { keepAPIService(p, served("False", "MissingEndpoints")) }, &condition{Available: "False", Reason: "MissingEndpoints"}},
+		"NotChecked":   {"unknown without a condition", func(p *Part) { keepAPIService(p, served("", "")) }, &condition{Available: "Unknown", Reason: "NotChecked"}},
+		"Local":        {"an API that the API server itself serves cannot fail alone", func(p *Part) { keepAPIService(p, local) }, nil},
+		"BecomesLocal": {"and one that becomes so is forgotten", func(p *Part) { keepAPIService(p, served("False", "x")); keepAPIService(p, local) }, nil},
+		"StaleBefore":  {"discovery failed before the object arrived", func(p *Part) { p.SetStale(map[string]bool{metrics: true}); keepAPIService(p, served("True", "Passed")) }, &condition{"True", "Passed", "", true}},
+		"StaleAfter":   {"discovery failed after it", func(p *Part) { keepAPIService(p, served("True", "Passed")); p.SetStale(map[string]bool{metrics: true}) }, &condition{"True", "Passed", "", true}},
 		"ErrorBefore": {"a list failed before it arrived", func(p *Part) {
 			p.SetAPIServiceError(metrics, "pods", "503")
-			p.KeepAPIService(served("True", "Passed"))
+			keepAPIService(p, served("True", "Passed"))
 		}, &condition{"True", "Passed", "503", false}},
 		"OneOfTwoLists": {"one resource that can be listed is no proof of the others", func(p *Part) {
-			p.KeepAPIService(served("True", "Passed"))
+			keepAPIService(p, served("True", "Passed"))
 			p.SetAPIServiceError(metrics, "nodes", "first")
 			p.SetAPIServiceError(metrics, "pods", "second")
 			p.SetAPIServiceError(metrics, "nodes", "")
 		}, &condition{"True", "Passed", "second", false}},
 		"Recreated": {"its list was not tried again", func(p *Part) {
 			p.SetAPIServiceError(metrics, "pods", "503")
-			p.ForgetAPIService(types.NamespacedName{Name: metrics})
-			p.KeepAPIService(served("True", "Passed"))
+			forgetAPIService(p)
+			keepAPIService(p, served("True", "Passed"))
 		}, &condition{"True", "Passed", "503", false}},
 	}
 	for name, tc := range cases {
@@ -69,3 +69,12 @@ func TestAPIServices(t *testing.T) {
 		})
 	}
 }
+
+func apiServices(p *Part) facts.Keeper {
+	all := p.Keepers()
+	return all[slices.IndexFunc(all, func(k facts.Keeper) bool { return k.Resource == "apiservices.apiregistration.k8s.io" })]
+}
+
+func keepAPIService(p *Part, o *aggregation.APIService) { apiServices(p).Keep(o) }
+
+func forgetAPIService(p *Part) { apiServices(p).Forget(named(metrics)) }

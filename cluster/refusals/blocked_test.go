@@ -399,7 +399,7 @@ func TestConversions(t *testing.T) {
 			p.SetConversionError("gadgets.x.io", "")
 		}, nil},
 		"Aggregated": {"near miss: what another API server cannot list is no matter of conversion", []string{crd, serviceW, ready}, func(p *Part) {
-			p.doc.Child("apiservices")["v1.x.io"] = map[string]any{}
+			p.apiServices[named("v1.x.io")] = apiService{}
 			p.SetListError(facts.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "x.io", Version: "v1", Resource: "gadgets"}}, failure)
 		}, nil},
 		"Forgotten": {"it was deleted", []string{crd}, func(p *Part) { forget(p, "customresourcedefinitions", "", "gadgets.x.io") }, nil},

@@ -162,7 +162,7 @@ func (p *Part) Untried(request *question.Request) (found []Untried) {
 		if e.service.Name == "" || !h.reach.up || h.reach.sure != no || p.handshakes[e].ok || slices.ContainsFunc(found, func(u Untried) bool { return u.Endpoint == e }) {
 			continue
 		}
-		if sees, _ := h.seesAs(in, p.namespaces[in.attributes.GetNamespace()].labels); sees != no {
+		if sees, _ := h.seesAs(in, p.namespace(in.attributes.GetNamespace()).labels); sees != no {
 			_, secrets := p.behind(e.service)
 			found = append(found, Untried{e, key, slices.Sorted(maps.Keys(secrets))})
 		}

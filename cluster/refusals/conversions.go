@@ -104,53 +104,84 @@ func (p *Part) settleConversions(cluster Cluster, yield func()) {
 	p.doc["unconverted"], p.doc["conversionsFrom"] = unconverted, served
 }
 
-func (p *Part) keepDefinition(o *apiextensionsv1.CustomResourceDefinition) bool {
-	p.conversionsDirty = true
-	delete(p.converters, o.Name)
+type definition struct {
+	facts.Definition
+	converter *converter // nil for none
+	record    map[string]any
+}
+
+func definitionOf(o *apiextensionsv1.CustomResourceDefinition) (d definition, kept bool) {
+	names := o.Spec.Names
+	d.Definition = facts.Definition{Kind: names.Kind, Singular: names.Singular, Short: names.ShortNames, Namespaced: o.Spec.Scope == apiextensionsv1.NamespaceScoped}
 	versions := make([]any, len(o.Spec.Versions))
 	for i, v := range o.Spec.Versions {
 		versions[i] = map[string]any{"name": v.Name, "served": v.Served, "storage": v.Storage}
+		if v.Served {
+			d.Served = append(d.Served, v.Name)
+		}
 	}
 	conditions := map[string]any{}
 	for _, c := range o.Status.Conditions {
 		conditions[string(c.Type)] = map[string]any{"status": string(c.Status), "reason": c.Reason, "message": c.Message}
 	}
-	conversion := map[string]any{"strategy": string(apiextensionsv1.NoneConverter)}
+	strategy := apiextensionsv1.NoneConverter
 	if spec := o.Spec.Conversion; spec != nil && spec.Strategy == apiextensionsv1.WebhookConverter {
-		conversion["strategy"] = string(spec.Strategy)
-		c := &converter{
-			namespaced: o.Spec.Scope == apiextensionsv1.NamespaceScoped,
-			version:    deletionVersion(o), storage: storageVersion(o), stored: o.Status.StoredVersions,
-		}
+		strategy = spec.Strategy
+		d.converter = &converter{namespaced: d.Namespaced, version: deletionVersion(o), storage: storageVersion(o), stored: o.Status.StoredVersions}
 		if spec.Webhook != nil && spec.Webhook.ClientConfig != nil && spec.Webhook.ClientConfig.Service != nil {
 			s := spec.Webhook.ClientConfig.Service
 			at := calledAt(s.Namespace, s.Name, s.Port, spec.Webhook.ClientConfig.CABundle)
-			c.called = &at
-			conversion["service"], conversion["backend"] = serviceFacts(at.service), p.backend(at.service).facts
+			d.converter.called = &at
 		}
-		p.converters[o.Name] = c
 	}
-	known := map[string]any{
+	d.record = map[string]any{
 		"group":          o.Spec.Group,
-		"kind":           o.Spec.Names.Kind,
+		"kind":           names.Kind,
 		"scope":          string(o.Spec.Scope),
 		"versions":       versions,
 		"storedVersions": facts.List(o.Status.StoredVersions),
-		"conversion":     conversion,
+		"conversion":     map[string]any{"strategy": string(strategy)},
 		"deleting":       o.DeletionTimestamp != nil,
 		"conditions":     conditions,
 	}
-	names := o.Spec.Names
-	facts.Set(known, "names", facts.List(append([]string{names.Singular}, names.ShortNames...)),
+	facts.Set(d.record, "names", facts.List(append([]string{names.Singular}, names.ShortNames...)),
 		len(names.ShortNames) > 0 || names.Singular != "" && names.Singular != strings.ToLower(names.Kind))
-	p.doc.Child("crds")[o.Name] = known
-	return true
+	return d, true
 }
 
-func (p *Part) forgetDefinition(key types.NamespacedName) {
-	p.doc.Prune("crds", key.Name)
-	delete(p.converters, key.Name)
+func (p *Part) definitionChanged(key types.NamespacedName, _, now definition) {
 	p.conversionsDirty = true
+	delete(p.converters, key.Name)
+	if now.converter != nil {
+		p.converters[key.Name] = now.converter
+	}
+	if s := now.service(); s.Name != "" {
+		p.backend(s)
+	}
+}
+
+// service returns the Service that converts, if any.
+func (d definition) service() (s types.NamespacedName) {
+	if d.converter != nil && d.converter.called != nil {
+		s = d.converter.called.service
+	}
+	return s
+}
+
+func (p *Part) definitionFacts(_ string, d definition) any {
+	s := d.service()
+	if s.Name == "" {
+		return d.record
+	}
+	record := maps.Clone(d.record)
+	record["conversion"] = map[string]any{"strategy": string(apiextensionsv1.WebhookConverter), "service": serviceFacts(s), "backend": p.backends[s].facts}
+	return record
+}
+
+// Definition returns the definition of a resource; false if there is none.
+func (p *Part) Definition(resource string) (facts.Definition, bool) {
+	d, exists := p.definitions[named(resource)]
+	return d.Definition, exists
 }
 
 // SetListError records why a resource, of an aggregated API or unconvertible, cannot be listed in the version
@@ -158,7 +189,7 @@ func (p *Part) forgetDefinition(key types.NamespacedName) {
 func (p *Part) SetListError(res facts.Resource, message string) {
 	service := res.Version + "." + res.Group
 	p.SetAPIServiceError(service, res.String(), message) // it may become known later
-	if p.record("apiservices", service) != nil {
+	if _, aggregated := p.apiServices[named(service)]; aggregated {
 		return
 	}
 	p.SetConversionError(res.String(), message)

@@ -19,7 +19,9 @@ type namespace struct {
 	labels     map[string]string
 	finalizers []string
 	// whole lacks the status; nil if it is too large to keep.
-	whole *corev1.Namespace
+	whole  *corev1.Namespace
+	record map[string]any
+	said   statement // by its conditions
 }
 
 // maxAnnotations bounds a namespace's kept annotations, in bytes: an installer may have stored its manifest.
@@ -42,22 +44,20 @@ func wholeOf(o *corev1.Namespace) *corev1.Namespace {
 	}
 }
 
-func (p *Part) keepNamespace(o *corev1.Namespace) bool {
-	known := namespaceFacts(o)
-	facts.Set(known, "implied", true, p.options.Manifests && o.Annotations[Implied] != "")
-	p.doc.Child("namespaces")[o.Name] = known
-	p.namespaces[o.Name] = namespace{o.Labels, o.Finalizers, wholeOf(o)}
-	p.touched[o.Name] = true
-	p.keepNamespaceStatement(o)
-	return true
+func (p *Part) namespaceOf(o *corev1.Namespace) (n namespace, kept bool) {
+	record := namespaceFacts(o)
+	facts.Set(record, "implied", true, p.options.Manifests && o.Annotations[Implied] != "")
+	return namespace{o.Labels, o.Finalizers, wholeOf(o), record, conditionStatement(o)}, true
 }
 
-func (p *Part) forgetNamespace(key types.NamespacedName) {
-	p.doc.Prune("namespaces", key.Name)
-	delete(p.namespaces, key.Name)
-	p.setStatement(key, statement{})
+func (p *Part) namespaceChanged(key types.NamespacedName, _, now namespace) {
 	p.touched[key.Name] = true
+	p.setStatement(key, now.said)
 }
+
+func (p *Part) namespace(name string) namespace { return p.namespaces[named(name)] }
+
+func named(name string) types.NamespacedName { return types.NamespacedName{Name: name} }
 
 func namespaceFacts(ns *corev1.Namespace) map[string]any {
 	found := map[string]any{

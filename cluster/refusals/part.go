@@ -57,14 +57,17 @@ type Part struct {
 	slices    map[types.NamespacedName]slice
 	templates map[string]map[types.NamespacedName]podTemplate // by resource
 
-	namespaces map[string]namespace
-	closed     map[string]*hook                                  // that fail closed, by "type/configuration/name"
-	hooks      map[string]*hook                                  // of these, the ones with a Service
-	policies   map[string]*policy                                // by "KIND/NAME"
-	bindings   map[string]map[types.NamespacedName]policyBinding // that deny, by kind
-	reading    *reading
-	statements statements // about webhooks, from events and conditions
-	handshakes map[Endpoint]Handshake
+	namespaces  map[types.NamespacedName]namespace
+	definitions map[types.NamespacedName]definition
+	apiServices map[types.NamespacedName]apiService
+	configured  map[string]map[types.NamespacedName]configuration // webhooks, by type
+	closed      map[string]*hook                                  // that fail closed, by "type/configuration/name"
+	hooks       map[string]*hook                                  // of these, the ones with a Service
+	policies    map[string]*policy                                // by "KIND/NAME"
+	bindings    map[string]map[types.NamespacedName]policyBinding // that deny, by kind
+	reading     *reading
+	statements  statements // about webhooks, from events and conditions
+	handshakes  map[Endpoint]Handshake
 
 	apiErrors  map[listing]string    // of APIServices
 	stale      map[string]bool       // APIServices whose group our discovery cannot read
@@ -81,14 +84,16 @@ type Part struct {
 
 // New returns an empty Part that writes into doc.
 func New(doc facts.Document, options Options) *Part {
-	for _, section := range []string{"apiservices", "webhooks", "admissionpolicies", "crds", "namespaces", "blocked", "selfBlocked", "denied", "unconverted", "conversionsFrom"} {
+	for _, section := range []string{"apiservices", "webhooks", "admissionpolicies", "blocked", "selfBlocked", "denied", "unconverted", "conversionsFrom"} {
 		doc[section] = map[string]any{}
 	}
 	p := &Part{
 		options: options, doc: doc,
 		backends: map[types.NamespacedName]*backend{}, services: map[types.NamespacedName]service{}, slices: map[types.NamespacedName]slice{},
 		templates:  map[string]map[types.NamespacedName]podTemplate{"daemonsets.apps": {}, "deployments.apps": {}, "statefulsets.apps": {}},
-		namespaces: map[string]namespace{}, closed: map[string]*hook{}, hooks: map[string]*hook{},
+		namespaces: map[types.NamespacedName]namespace{}, definitions: map[types.NamespacedName]definition{}, apiServices: map[types.NamespacedName]apiService{},
+		configured: map[string]map[types.NamespacedName]configuration{validatingKind: {}, mutatingKind: {}},
+		closed:     map[string]*hook{}, hooks: map[string]*hook{},
 		policies: map[string]*policy{}, bindings: map[string]map[types.NamespacedName]policyBinding{validatingKind: {}, mutatingKind: {}}, statements: statements{}, handshakes: map[Endpoint]Handshake{},
 		apiErrors: map[listing]string{}, stale: map[string]bool{},
 		converters: map[string]*converter{}, listErrors: map[string]string{},
@@ -96,8 +101,10 @@ func New(doc facts.Document, options Options) *Part {
 	}
 	p.reading = &reading{
 		manifests: options.Manifests, found: map[Lookup]Found{}, wanted: map[Lookup]bool{}, wanting: map[Lookup]bool{}, byLabels: map[string]bool{},
-		namespace: func(name string) *corev1.Namespace { return p.namespaces[name].whole },
+		namespace: func(name string) *corev1.Namespace { return p.namespace(name).whole },
 	}
+	doc["namespaces"] = facts.Records(p.namespaces, func(_ string, n namespace) any { return n.record })
+	doc["crds"] = facts.Records(p.definitions, p.definitionFacts)
 	return p
 }
 
@@ -105,7 +112,7 @@ func New(doc facts.Document, options Options) *Part {
 func (p *Part) Keepers() []facts.Keeper {
 	const registration = ".admissionregistration.k8s.io"
 	return []facts.Keeper{
-		facts.Keep("namespaces", p.keepNamespace, p.forgetNamespace),
+		facts.Rows("namespaces", p.namespaces, p.namespaceOf, p.namespaceChanged),
 		facts.Keep("pods", func(o *corev1.Pod) bool { return p.podChanged(o.Namespace) }, func(pod types.NamespacedName) { p.podChanged(pod.Namespace) }),
 		facts.Keep("events", p.KeepEvent, p.forgetEvent),
 		facts.Rows("services", p.services, serviceOf, p.serviceChanged),
@@ -113,12 +120,12 @@ func (p *Part) Keepers() []facts.Keeper {
 		facts.Rows("deployments.apps", p.templates["deployments.apps"], func(o *appsv1.Deployment) (podTemplate, bool) { return templateOf(o.Spec.Template) }, p.templateChanged),
 		facts.Rows("statefulsets.apps", p.templates["statefulsets.apps"], func(o *appsv1.StatefulSet) (podTemplate, bool) { return templateOf(o.Spec.Template) }, p.templateChanged),
 		facts.Rows("daemonsets.apps", p.templates["daemonsets.apps"], func(o *appsv1.DaemonSet) (podTemplate, bool) { return templateOf(o.Spec.Template) }, p.templateChanged),
-		facts.Keep("validatingwebhookconfigurations"+registration, func(o *admissionv1.ValidatingWebhookConfiguration) bool {
-			return keepWebhooks(p, validatingKind, o.ObjectMeta, o.Webhooks)
-		}, p.forgetWebhooks(validatingKind)),
-		facts.Keep("mutatingwebhookconfigurations"+registration, func(o *admissionv1.MutatingWebhookConfiguration) bool {
-			return keepWebhooks(p, mutatingKind, o.ObjectMeta, o.Webhooks)
-		}, p.forgetWebhooks(mutatingKind)),
+		facts.Rows("validatingwebhookconfigurations"+registration, p.configured[validatingKind], func(o *admissionv1.ValidatingWebhookConfiguration) (configuration, bool) {
+			return configurationOf(o.ObjectMeta, o.Webhooks), true
+		}, p.configurationChanged(validatingKind)),
+		facts.Rows("mutatingwebhookconfigurations"+registration, p.configured[mutatingKind], func(o *admissionv1.MutatingWebhookConfiguration) (configuration, bool) {
+			return configurationOf(o.ObjectMeta, o.Webhooks), true
+		}, p.configurationChanged(mutatingKind)),
 		facts.Keep("validatingadmissionpolicies"+registration, p.keepValidatingPolicy, p.forgetPolicy(validatingKind)),
 		facts.Keep("mutatingadmissionpolicies"+registration, p.keepMutatingPolicy, p.forgetPolicy(mutatingKind)),
 		facts.Rows("validatingadmissionpolicybindings"+registration, p.bindings[validatingKind], func(o *admissionv1.ValidatingAdmissionPolicyBinding) (policyBinding, bool) {
@@ -128,8 +135,8 @@ func (p *Part) Keepers() []facts.Keeper {
 		facts.Rows("mutatingadmissionpolicybindings"+registration, p.bindings[mutatingKind], func(o *admissionv1.MutatingAdmissionPolicyBinding) (policyBinding, bool) {
 			return policyBinding{o.Spec.PolicyName, newScope(o.Spec.MatchResources), o.Spec.ParamRef}, true
 		}, p.bindingChanged),
-		facts.Keep("customresourcedefinitions.apiextensions.k8s.io", p.keepDefinition, p.forgetDefinition),
-		facts.Keep("apiservices.apiregistration.k8s.io", p.KeepAPIService, p.ForgetAPIService),
+		facts.Rows("customresourcedefinitions.apiextensions.k8s.io", p.definitions, definitionOf, p.definitionChanged),
+		facts.Rows("apiservices.apiregistration.k8s.io", p.apiServices, apiServiceOf, func(types.NamespacedName, apiService, apiService) { p.publishAPIServices() }),
 	}
 }
 

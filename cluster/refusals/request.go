@@ -35,7 +35,7 @@ func (p *Part) Of(request *question.Request) []any {
 	if rules.IsExemptAdmissionConfigurationResource(attributes) {
 		return found
 	}
-	of := p.namespaces[namespace].labels
+	of := p.namespace(namespace).labels
 	for _, key := range slices.Sorted(maps.Keys(p.hooks)) {
 		h := p.hooks[key]
 		if h.reach.sure == no && len(h.MatchConditions) == 0 || admitted && !strings.HasPrefix(key, validatingKind+"/") {
@@ -92,7 +92,7 @@ func (p *Part) callable(request *question.Request, selects func(key string, h *h
 	if rules.IsExemptAdmissionConfigurationResource(in.attributes) {
 		return nil
 	}
-	of, known := p.namespaces[in.attributes.GetNamespace()]
+	of, known := p.namespaces[named(in.attributes.GetNamespace())]
 	for _, key := range slices.Sorted(maps.Keys(p.closed)) {
 		h := *p.closed[key]
 		if b := p.backends[h.backend.service]; b != nil && b.state == down || !selects(key, &h) {

@@ -95,15 +95,15 @@ func (p *Part) KeepEvent(e *corev1.Event) bool {
 
 func (p *Part) forgetEvent(key types.NamespacedName) { p.setStatement(key, statement{}) }
 
-func (p *Part) keepNamespaceStatement(o *corev1.Namespace) {
-	var found statement
+// conditionStatement returns the newest statement of a namespace's conditions.
+func conditionStatement(o *corev1.Namespace) (found statement) {
 	for _, c := range o.Status.Conditions {
 		t := readStatement(c.Message, true)
 		if t.last = c.LastTransitionTime.Time; t.webhook != "" && c.Status == corev1.ConditionTrue && newer(t, found) {
 			found = t
 		}
 	}
-	p.setStatement(types.NamespacedName{Name: o.Name}, found)
+	return found
 }
 
 // setStatement reports whether the statement is kept.

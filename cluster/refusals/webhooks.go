@@ -236,7 +236,7 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 		p.reading.wanting = map[Lookup]bool{} // the remaining ones are added again
 		p.touched[""] = true
 		for namespace := range p.namespaces {
-			p.touched[namespace] = true
+			p.touched[namespace.Name] = true
 		}
 		for key := range p.hooks {
 			p.changed[key] = true
@@ -293,9 +293,9 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 	if len(changed) == 0 {
 		return
 	}
-	for _, namespace := range append(slices.Collect(maps.Keys(p.namespaces)), "") {
-		if !touched[namespace] {
-			settle(namespace)
+	for _, namespace := range append(slices.Collect(maps.Keys(p.namespaces)), named("")) {
+		if !touched[namespace.Name] {
+			settle(namespace.Name)
 		}
 	}
 }
@@ -311,7 +311,7 @@ type place struct {
 }
 
 func (p *Part) place(cluster Cluster, name string, observed map[string][]statement) place {
-	of, exists := p.namespaces[name]
+	of, exists := p.namespaces[named(name)]
 	return place{
 		namespace: of, name: name, exists: exists || name == "", kubelet: cluster.NeedsKubelet(name), observed: observed,
 		contents: sync.OnceValue(func() []Content { return cluster.Contents(name) }),
@@ -415,30 +415,57 @@ func (p *Part) owners(finalizers []string) (owners []user.Info) {
 	return owners
 }
 
-func keepWebhooks[W any](p *Part, kind string, configuration metav1.ObjectMeta, webhooks []W) bool {
-	p.forgetWebhooks(kind)(types.NamespacedName{Name: configuration.Name})
-	for i := range webhooks {
-		found, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&webhooks[i])
-		var hook admissionv1.ValidatingWebhook // a mutating one has its fields
-		if err != nil || runtime.DefaultUnstructuredConverter.FromUnstructured(found, &hook) != nil {
-			continue // cannot happen: a typed webhook is JSON
-		}
-		p.keepWebhook(kind, configuration, hook, found)
-	}
-	return true
+// configuration is a webhook configuration.
+type configuration struct {
+	webhooks []admissionv1.ValidatingWebhook // a mutating one has their fields
+	records  []map[string]any
+	changed  time.Time
 }
 
-func (p *Part) keepWebhook(kind string, configuration metav1.ObjectMeta, of admissionv1.ValidatingWebhook, found map[string]any) {
-	key, client := kind+"/"+configuration.Name+"/"+of.Name, of.ClientConfig
-	delete(found, "clientConfig")
-	found["type"], found["configuration"] = kind, configuration.Name
-	p.doc.Child("webhooks")[key], p.changed[key] = found, true
+func configurationOf[W any](m metav1.ObjectMeta, webhooks []W) (c configuration) {
+	for i := range webhooks {
+		record, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&webhooks[i])
+		var hook admissionv1.ValidatingWebhook
+		if err != nil || runtime.DefaultUnstructuredConverter.FromUnstructured(record, &hook) != nil {
+			continue // cannot happen: a typed webhook is JSON
+		}
+		delete(record, "clientConfig")
+		c.webhooks, c.records = append(c.webhooks, hook), append(c.records, record)
+	}
+	for _, f := range m.ManagedFields {
+		if f.Time != nil && f.Time.After(c.changed) {
+			c.changed = f.Time.Time
+		}
+	}
+	return c
+}
+
+func (p *Part) configurationChanged(kind string) func(types.NamespacedName, configuration, configuration) {
+	return func(of types.NamespacedName, before, now configuration) {
+		for _, webhook := range before.webhooks {
+			key := kind + "/" + of.Name + "/" + webhook.Name
+			delete(p.closed, key)
+			delete(p.hooks, key)
+			p.doc.Prune("webhooks", key)
+			p.changed[key] = true
+		}
+		for i, webhook := range now.webhooks {
+			p.keepWebhook(kind, of.Name, webhook, maps.Clone(now.records[i]), now.changed)
+		}
+	}
+}
+
+func (p *Part) keepWebhook(kind, configuration string, of admissionv1.ValidatingWebhook, record map[string]any, changed time.Time) {
+	key, client := kind+"/"+configuration+"/"+of.Name, of.ClientConfig
+	record["type"], record["configuration"] = kind, configuration
+	p.doc.Put(record, "webhooks", key)
+	p.changed[key] = true
 	if client.URL != nil {
-		found["url"], found["backend"] = *client.URL, byURL()
+		record["url"], record["backend"] = *client.URL, byURL()
 	}
 	if client.Service != nil {
 		name := types.NamespacedName{Namespace: client.Service.Namespace, Name: client.Service.Name}
-		found["service"], found["backend"] = serviceFacts(name), p.backend(name).facts
+		record["service"], record["backend"] = serviceFacts(name), p.backend(name).facts
 	}
 	h, err := compileHook(of)
 	if err != nil || !failsClosed(of.FailurePolicy) {
@@ -447,28 +474,10 @@ func (p *Part) keepWebhook(kind string, configuration metav1.ObjectMeta, of admi
 	p.closed[key] = h
 	switch {
 	case client.Service != nil:
-		h.backend = calledAt(client.Service.Namespace, client.Service.Name, client.Service.Port, client.CABundle)
-		for _, m := range configuration.ManagedFields {
-			if m.Time != nil && m.Time.After(h.changed) {
-				h.changed = m.Time.Time
-			}
-		}
+		h.backend, h.changed = calledAt(client.Service.Namespace, client.Service.Name, client.Service.Port, client.CABundle), changed
 		p.hooks[key] = h
 	case client.URL != nil:
 		p.publishHeld(key, "everywhere", h.everywhere()) // wherever its backend is
-	}
-}
-
-func (p *Part) forgetWebhooks(kind string) func(types.NamespacedName) {
-	return func(configuration types.NamespacedName) {
-		for key := range p.doc.Child("webhooks") {
-			if strings.HasPrefix(key, kind+"/"+configuration.Name+"/") {
-				delete(p.closed, key)
-				delete(p.hooks, key)
-				p.doc.Prune("webhooks", key)
-				p.changed[key] = true
-			}
-		}
 	}
 }
 
@@ -480,7 +489,7 @@ func (p *Part) settleOwn(key string, h *hook) {
 	facts.Set(p.record("webhooks", key), "ownPods", sure.String(), sure != no)
 	home := h.backend.service.Namespace
 	p.publishHeld(key, "everywhere", h.everywhere())
-	p.publishHeld(key, "home", h.ownKinds(home, p.namespaces[home].labels))
+	p.publishHeld(key, "home", h.ownKinds(home, p.namespace(home).labels))
 	p.publishHeld(key, "ownWorkloads", p.ownWorkloads(h, home))
 }
 
@@ -499,7 +508,7 @@ func (p *Part) ownWorkloads(h *hook, home string) (held []string) {
 		}
 		for _, kind := range kinds {
 			gvr := schema.ParseGroupResource(kind).WithVersion("v1")
-			if h.sees(neededRequest{admission.Update, gvr, "", home, p.namespaces[home].labels, garbageCollector}) == will && !slices.Contains(held, kind) {
+			if h.sees(neededRequest{admission.Update, gvr, "", home, p.namespace(home).labels, garbageCollector}) == will && !slices.Contains(held, kind) {
 				held = append(held, kind)
 			}
 		}
@@ -592,7 +601,7 @@ func (h *hook) ownKinds(home string, of map[string]string) (held []string) {
 // foretells reports whether the webhook's selector has a known result. A namespace outside the manifests may
 // get any label, as readmes instruct, unless Kubernetes creates it.
 func (p *Part) foretells(h *hook, namespace string) bool {
-	of := p.namespaces[namespace].whole
+	of := p.namespace(namespace).whole
 	if !p.options.Manifests || of == nil || of.Annotations[Implied] == "" || question.Immortal(namespace) {
 		return true
 	}
@@ -611,7 +620,7 @@ func (p *Part) seesOwnPods(h *hook) certainty {
 		return no
 	}
 	selected, sure := labels.SelectorFromSet(service.selector), no
-	create := neededRequest{op: admission.Create, resource: podsResource, namespace: namespace, namespaceLabels: p.namespaces[namespace].labels}
+	create := neededRequest{op: admission.Create, resource: podsResource, namespace: namespace, namespaceLabels: p.namespace(namespace).labels}
 	for _, of := range p.templatesIn(namespace) {
 		if !selected.Matches(labels.Set(of.labels)) || !h.selects(of.labels) {
 			continue
