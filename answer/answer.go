@@ -93,10 +93,10 @@ func itemOf(ctx context.Context, engine Evaluator, m cluster.Moment, s Subject, 
 	}
 	var unasked []string
 	if s.Stub != "" {
-		result = result.OfStub(s.Stub)
+		result = result.WithoutObject(s.Stub)
 	}
 	if s.User.Username == "" {
-		unasked, result = result.UserReaders, result.OfNobody()
+		unasked, result = result.UserReaders, result.WithoutUser()
 	}
 	result.Unseen = slices.Concat(s.Unseen, s.unowned(m.Facts, request), result.Unseen)
 	for _, err := range result.Errors {

@@ -174,7 +174,7 @@ func TestPlan(t *testing.T) {
 	if diff := cmp.Diff(want, got, plain); diff != "" {
 		t.Errorf("steps: -want, +got:\n%s", diff)
 	}
-	scale := policies.Step{Kind: policies.Mend, Do: "Scale up x", Command: "kubectl scale x"}.Promising(policies.Itself)
+	scale := policies.Step{Kind: policies.Mend, Do: "Scale up x", Command: "kubectl scale x"}.WithPromise(policies.FinishesItself)
 	strip := func(name string) policies.Step {
 		return policies.Step{Kind: policies.Remove, Do: "strip " + name, Command: "kubectl patch " + name}
 	}

@@ -59,7 +59,7 @@ func TestBounds(t *testing.T) {
 				if strings.HasPrefix(o.Resource, "persistentvolume") && !goes(o) {
 					t.Errorf("%s: a step names a volume that is not deleted anyway: %s", d.file, s.Command)
 				}
-				for _, finalizer := range s.Strips() {
+				for _, finalizer := range s.RemovedFinalizers() {
 					strips++
 					if working(d, o, finalizer) {
 						t.Errorf("%s: a step removes %s, whose owner works: %s", d.file, finalizer, s.Command)

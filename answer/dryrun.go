@@ -163,7 +163,7 @@ func refused(s Subject, message string) policies.Result {
 		Message: message, Objects: []policies.Object{s.ID()},
 		Evidence: []string{"asked with your rights: controllers, which delete and clean up, are other users"},
 		Steps: []policies.Step{
-			policies.Step{Kind: policies.Mend, Do: "Do what the refusal asks for"}.Promising(policies.Again),
+			policies.Step{Kind: policies.Mend, Do: "Do what the refusal asks for"}.WithPromise(policies.DeleteAgain),
 			{Kind: policies.Remove, Do: "Or have the owner of the webhook or policy allow this deletion"},
 		},
 	}}}

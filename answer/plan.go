@@ -85,7 +85,7 @@ func plan(lists ...[]policies.Finding) []Step {
 	if _, all := causesOf(steps); all > 1 {
 		for i := range steps {
 			if len(steps[i].Mends) != all {
-				steps[i].Do, steps[i].Then = steps[i].Alone(), ""
+				steps[i].Do, steps[i].Then = steps[i].WithoutPromise(), ""
 			}
 		}
 	}
@@ -96,7 +96,7 @@ func key(s policies.Step) [2]string {
 	if s.Command != "" {
 		return [2]string{s.Command}
 	}
-	return [2]string{"", s.Alone()}
+	return [2]string{"", s.WithoutPromise()}
 }
 
 // culprit is "" for a node, which may have several faults.
@@ -153,7 +153,7 @@ func advice(f policies.Finding, s policies.Step, hangs bool) string {
 	switch {
 	case f.Custom:
 		return "policy " + f.Policy + " is not one of termguard's own"
-	case f.Certainty != policies.Will && len(s.Strips()) > 0:
+	case f.Certainty != policies.Will && len(s.RemovedFinalizers()) > 0:
 		return "an unknown or unseen controller may still remove the finalizer"
 	case f.Certainty != policies.Will && hangs:
 		return "the deletion hangs, but it is not certain that this is why"
@@ -279,7 +279,7 @@ func commandOf(steps []Step) string {
 		}
 	}
 	if several {
-		return all.CommandOver(all.Targets()[0].Resource, places)
+		return all.CommandFor(all.Targets()[0].Resource, places)
 	}
 	return all.Command()
 }
@@ -300,7 +300,7 @@ func (a *Answer) Foresee(ctx context.Context, engine Evaluator, world *cluster.W
 	before, left := map[string][]Step{}, maxForeseen // by the command that they precede
 	for queue := slices.Clone(a.Plan); len(queue) > 0 && left > 0; queue = queue[1:] {
 		step := queue[0]
-		if _, known := before[step.Command]; known || !deletes(step.Step) && len(step.Strips()) == 0 {
+		if _, known := before[step.Command]; known || !deletes(step.Step) && len(step.RemovedFinalizers()) == 0 {
 			continue
 		}
 		before[step.Command] = nil
@@ -309,7 +309,7 @@ func (a *Answer) Foresee(ctx context.Context, engine Evaluator, world *cluster.W
 				break
 			}
 			left--
-			found, err := blockers(ctx, engine, world, o, step.Strips(), asker)
+			found, err := blockers(ctx, engine, world, o, step.RemovedFinalizers(), asker)
 			if err != nil {
 				return err
 			}
@@ -370,7 +370,7 @@ func blockers(ctx context.Context, engine Evaluator, world *cluster.World, o pol
 			if step.Action != nil && slices.ContainsFunc(step.Action.Objects, policies.IsVolume) {
 				continue // an object outside the targets, whatever its step deletes
 			}
-			step.Do = "For " + item.Target.Ref() + ": " + lowered(step.Alone())
+			step.Do = "For " + item.Target.Ref() + ": " + lowered(step.WithoutPromise())
 			steps = append(steps, Step{Step: step, Why: f.Message, Advice: advice(f, step, true), Cause: culprit(f)})
 		}
 	}

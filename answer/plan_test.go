@@ -97,7 +97,7 @@ func TestPlanOfMany(t *testing.T) {
 // TestCauses checks that an end is promised only if one thing blocks the deletion.
 func TestCauses(t *testing.T) {
 	finding := func(policy, message, do string) policies.Finding {
-		return policies.Finding{Policy: policy, Message: message, Severity: policies.High, Certainty: policies.Will, Steps: []policies.Step{policies.Step{Kind: policies.Mend, Do: do}.Promising(policies.Itself)}}
+		return policies.Finding{Policy: policy, Message: message, Severity: policies.High, Certainty: policies.Will, Steps: []policies.Step{policies.Step{Kind: policies.Mend, Do: do}.WithPromise(policies.FinishesItself)}}
 	}
 	kiali := finding("orphaned-finalizer", "nobody removes it", "Bring back Kiali")
 	api := finding("unavailable-apiservice", "an API is down", "Bring back Service a/b")
@@ -136,10 +136,10 @@ func TestByCause(t *testing.T) {
 	const hook, api = "validatingwebhookconfigurations.admissionregistration.k8s.io", "apiservices.apiregistration.k8s.io"
 	drop := policies.Step{Kind: policies.Remove, Do: "Delete the configuration", Command: "kubectl delete it"}
 	refused := finding("refused-request", "it is refused", hook, "sec/guard", drop)
-	refused.Steps[0] = refused.Steps[0].Promising(policies.Again)
+	refused.Steps[0] = refused.Steps[0].WithPromise(policies.DeleteAgain)
 	content := finding("failing-webhook-blocks-delete", "content is refused", hook, "sec/guard", drop)
 	down := finding("unavailable-apiservice", "an API is down", api, "mon/adapter", policies.Step{Kind: policies.Remove, Do: "Delete the APIService", Command: "kubectl delete api"})
-	down.Steps[0] = down.Steps[0].Promising(policies.Itself)
+	down.Steps[0] = down.Steps[0].WithPromise(policies.FinishesItself)
 	all := plan([]policies.Finding{refused, down, content})
 	if got := next(all); got != "; 2 blockers; first: bring back Service sec/guard" {
 		t.Errorf("end of the first line: %q", got)

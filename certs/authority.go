@@ -80,9 +80,9 @@ type keeper struct {
 	renewal  time.Time
 }
 
-// Embedded returns a source with its own authority, whose key is in a Secret; serving certificates are only
+// FromAuthority returns a source with its own authority, whose key is in a Secret; serving certificates are only
 // in memory, and served once the webhook configuration has the authority.
-func Embedded(config *rest.Config, options Options) (*Source, error) {
+func FromAuthority(config *rest.Config, options Options) (*Source, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect for certificates: %w", err)

@@ -95,8 +95,8 @@ func (s *Source) miss(why error) {
 	s.missing = why
 }
 
-// Files returns a source that rereads files every 10 s.
-func Files(certificate, key string, log *slog.Logger) *Source {
+// FromFiles returns a source that rereads files every 10 s.
+func FromFiles(certificate, key string, log *slog.Logger) *Source {
 	s := &Source{log: log, missing: errors.New("waiting for " + certificate + " and " + key)}
 	s.refresh = func(context.Context) (time.Duration, error) {
 		pair, err := tls.LoadX509KeyPair(certificate, key)

@@ -361,7 +361,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		source := Files(certificate, key, quiet)
+		source := FromFiles(certificate, key, quiet)
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
 		go func() { source.Run(ctx); close(stopped) }()

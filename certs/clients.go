@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// Clients verifies client certificates against an authority in a file, which it rereads on changes.
-type Clients struct {
+// ClientVerifier verifies client certificates against an authority in a file, which it rereads on changes.
+type ClientVerifier struct {
 	file  string
 	names []string
 	log   *slog.Logger
@@ -25,10 +25,10 @@ type Clients struct {
 	pool    *x509.CertPool
 }
 
-// NewClients accepts certificates by the authority in a PEM file, with one of the common names, or any if names
+// NewClientVerifier accepts certificates by the authority in a PEM file, with one of the common names, or any if names
 // is empty.
-func NewClients(file string, names []string, log *slog.Logger) (*Clients, error) {
-	c := &Clients{file: file, names: names, log: log}
+func NewClientVerifier(file string, names []string, log *slog.Logger) (*ClientVerifier, error) {
+	c := &ClientVerifier{file: file, names: names, log: log}
 	if _, err := c.authority(); err != nil {
 		return nil, fmt.Errorf("read the authority of clients: %w", err)
 	}
@@ -36,7 +36,7 @@ func NewClients(file string, names []string, log *slog.Logger) (*Clients, error)
 }
 
 // authority returns the authority in the file; with an error, the last one.
-func (c *Clients) authority() (*x509.CertPool, error) {
+func (c *ClientVerifier) authority() (*x509.CertPool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	info, err := os.Stat(c.file)
@@ -51,7 +51,7 @@ func (c *Clients) authority() (*x509.CertPool, error) {
 }
 
 // VerifyConnection is for tls.Config, with tls.RequireAnyClientCert.
-func (c *Clients) VerifyConnection(state tls.ConnectionState) error {
+func (c *ClientVerifier) VerifyConnection(state tls.ConnectionState) error {
 	if len(state.PeerCertificates) == 0 {
 		return errors.New("the client has no certificate")
 	}

@@ -47,7 +47,7 @@ func TestClients(t *testing.T) {
 	ours, theirs := newRoot(t, "clients", now.Add(-time.Hour)), newRoot(t, "clients", now.Add(-time.Hour))
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	ours.write(t, file, now)
-	clients, err := NewClients(file, []string{"apiserver"}, quiet)
+	clients, err := NewClientVerifier(file, []string{"apiserver"}, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,10 +97,10 @@ func TestClients(t *testing.T) {
 	if connects(apiserver) == nil || connects(theirs.client(t, "apiserver", x509.ExtKeyUsageClientAuth, later)) != nil {
 		t.Error("where the file is broken, the last authority does not stay")
 	}
-	if _, err := NewClients(file, nil, quiet); err == nil {
+	if _, err := NewClientVerifier(file, nil, quiet); err == nil {
 		t.Error("want an error for a file without a certificate")
 	}
-	if _, err := NewClients(file+".missing", nil, quiet); err == nil {
+	if _, err := NewClientVerifier(file+".missing", nil, quiet); err == nil {
 		t.Error("want an error for a file that is not there")
 	}
 }

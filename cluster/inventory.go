@@ -113,7 +113,7 @@ func (w *World) Begin(res Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.inventory.begin(res)
-	w.inventory.resources[res.String()].naming = w.references.Names(res.String())
+	w.inventory.resources[res.String()].naming = w.references.KeepsAll(res.String())
 }
 
 // End ends the listing, and shows the resource.
@@ -189,7 +189,7 @@ func (w *World) remove(res Resource, obj runtime.Object) error {
 	}
 	if r.kept.At(key) != nil {
 		if r.String() == "pods" {
-			w.nodes.Gone(key, w.now())
+			w.nodes.RecordDeletion(key, w.now())
 		}
 		w.ownership.Gone(r.String(), key)
 		w.forget(r, key)

@@ -181,7 +181,7 @@ func (l *Learner) confirm() {
 	l.world.mu.Unlock()
 	for _, stop := range stops {
 		l.news.AddStop(learned.Stop{
-			Namespace: stop.Namespace, Workload: stop.Workload, Took: learned.Taking(stop.Gone.Sub(stop.Asked), "", stop.Gone), Last: stop.Gone,
+			Namespace: stop.Namespace, Workload: stop.Workload, Took: learned.NewHistogram(stop.Finished.Sub(stop.Requested), "", stop.Finished), Last: stop.Finished,
 		})
 		changed = true
 	}
@@ -196,7 +196,7 @@ func (l *Learner) confirm() {
 		if !s.everywhere {
 			o.Namespace, only = s.Namespace, ""
 		}
-		o.Took = learned.Taking(s.at.Sub(s.Deleted), only, s.at)
+		o.Took = learned.NewHistogram(s.at.Sub(s.Deleted), only, s.at)
 		if s.void || !o.Storable() {
 			continue
 		}

@@ -191,7 +191,7 @@ func (m Moment) Knows() bool {
 // named.
 func (w *World) verdicts(obj *unstructured.Unstructured, res schema.GroupResource, specFinalizers []string) map[string]any {
 	verdicts := w.ownership.Ownership(obj, res, specFinalizers)
-	for finalizer, lacks := range w.references.Lacks(res.String(), obj) {
+	for finalizer, lacks := range w.references.Missing(res.String(), obj) {
 		verdict, known := verdicts[finalizer].(map[string]any)
 		if !known {
 			continue

@@ -42,7 +42,7 @@ func (w *World) Answered(wanted []Needed, answers []error) {
 	for i, a := range wanted {
 		w.asked[references.Thing{Resource: a.Resource.String(), NamespacedName: a.NamespacedName}] = answers[i]
 	}
-	w.references.Resight()
+	w.references.UpdateVisibility()
 }
 
 // Unread is an unreadable kind, or something named in words.

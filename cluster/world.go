@@ -297,7 +297,7 @@ func (w *World) settle(yield func()) {
 	w.refusals.Settle(contents{w}, yield)
 	w.nodes.Settle(yield)
 	w.ownership.Settle(yield)
-	w.references.Regrant(w.ownership.Acts())
+	w.references.SetRights(w.ownership.Acts())
 	w.references.Settle(yield)
 	done = true
 }
@@ -352,7 +352,7 @@ func (c contents) PodLabels(namespace string) []labels.Set {
 // named implements references.World.
 type named struct{ w *World }
 
-func (n named) Look(resource string, key types.NamespacedName) references.Presence {
+func (n named) Presence(resource string, key types.NamespacedName) references.Presence {
 	r := n.w.inventory.resources[resource]
 	if r == nil || !r.named {
 		return references.Presence{}
@@ -363,9 +363,9 @@ func (n named) Look(resource string, key types.NamespacedName) references.Presen
 	if r.kept.At(key) == nil {
 		within := n.w.within == "" || !r.Namespaced || n.w.within == key.Namespace || n.w.readsWhole(r.Resource)
 		err, asked := n.w.asked[references.Thing{Resource: resource, NamespacedName: key}]
-		return references.Presence{Known: (within || asked && err == nil) && n.w.options.Manifests == nil}
+		return references.Presence{Visible: (within || asked && err == nil) && n.w.options.Manifests == nil}
 	}
-	return references.Presence{Known: true, There: true, Held: n.w.ownership.Holds(resource, key), Leaving: n.w.ownership.Leaving(resource, key)}
+	return references.Presence{Visible: true, Exists: true, Finalized: n.w.ownership.Holds(resource, key), Terminating: n.w.ownership.Leaving(resource, key)}
 }
 
 // Undefined reports whether a kind lacks a definition. A group with followed kinds but no definition may be
@@ -386,14 +386,14 @@ func (n named) Undefined(kind schema.GroupKind) bool {
 }
 
 // Lets reports whether RBAC allows a deed to the account "namespace/name", "" for the finalizer's owner.
-func (n named) Lets(finalizer, resource, namespace string, deed catalog.Deed, account string) (lets, known bool, only []references.Thing) {
-	on, actors := n.w.ownership.Resource(deed.Kind), []string{account}
+func (n named) Allows(finalizer, resource, namespace string, operation catalog.Operation, account string) (lets, known bool, only []references.Thing) {
+	on, actors := n.w.ownership.Resource(operation.Kind), []string{account}
 	if account == "" {
 		actors = n.w.ownership.Actors(finalizer, resource, namespace)
 	}
 	known = on != "" && len(actors) > 0
 	for _, actor := range actors {
-		may, sure, by := n.w.ownership.Lets(actor, deed.Verb, on, deed.Namespace)
+		may, sure, by := n.w.ownership.Lets(actor, operation.Verb, on, operation.Namespace)
 		lets, known = lets || may, known && sure
 		for _, r := range by {
 			only = append(only, references.Thing{Resource: r.Resource, NamespacedName: types.NamespacedName{Namespace: r.Namespace, Name: r.Name}})
@@ -476,9 +476,9 @@ func (w *World) SetWithin(namespace string) {
 }
 
 func (w *World) resight() {
-	w.refusals.Resight()
-	w.ownership.Resight()
-	w.references.Resight()
+	w.refusals.UpdateVisibility()
+	w.ownership.UpdateVisibility()
+	w.references.UpdateVisibility()
 }
 
 // SetListError records why an aggregated API, or unconvertible objects, cannot be listed; "" undoes it.

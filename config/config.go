@@ -50,16 +50,16 @@ func (e *noPolicy) Error() string {
 	return fmt.Sprintf("%s: policy %q not found%s", e.where, e.id, e.hint)
 }
 
-// OnlyNoPolicy reports whether all errors are names of policies that are not loaded: the rest can be used.
-func OnlyNoPolicy(err error) bool {
+// OnlyUnknownPolicies reports whether all errors are names of policies that are not loaded: the rest can be used.
+func OnlyUnknownPolicies(err error) bool {
 	return err != nil && allOf(err, func(err error) bool { _, is := err.(*noPolicy); return is })
 }
 
-// MeansAnother reports whether a configuration misspells one of these ids.
-func MeansAnother(err error, ids []string) bool {
+// MisspellsPolicy reports whether a configuration misspells one of these ids.
+func MisspellsPolicy(err error, ids []string) bool {
 	return err != nil && !allOf(err, func(err error) bool {
 		e, is := err.(*noPolicy)
-		return !is || !nearest.Misspelt(e.id, ids)
+		return !is || !nearest.IsTypo(e.id, ids)
 	})
 }
 
@@ -166,7 +166,7 @@ func CheckOwner(finalizer, owner string) error {
 // Trust says which annotations count.
 func (c Config) Trust() Trust {
 	if c.TrustAnnotations == nil {
-		return Everybody
+		return TrustAll
 	}
 	return *c.TrustAnnotations
 }
@@ -174,7 +174,7 @@ func (c Config) Trust() Trust {
 // FactsOptions also says whose annotations count.
 func (c Config) FactsOptions() (cluster.Options, error) {
 	options, err := c.Shared.FactsOptions()
-	options.Trusts = c.Trust().Place
+	options.Trusts = c.Trust().TrustsNamespace
 	return options, err
 }
 

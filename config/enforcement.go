@@ -88,8 +88,8 @@ func IsEnforceLabel(key string) bool {
 	return key == EnforceLabel || strings.HasPrefix(key, EnforceLabel+".")
 }
 
-// Speaks reports whether users in a namespace see findings, and with them missing facts.
-func (e Enforcement) Speaks(labels map[string]string) bool {
+// ShowsFindings reports whether users in a namespace see findings, and with them missing facts.
+func (e Enforcement) ShowsFindings(labels map[string]string) bool {
 	return e.some(labels, func(m Mode) bool { return m == Deny || m == Warn })
 }
 
@@ -126,9 +126,9 @@ func (e Enforcement) Off(ids []string) map[string]bool {
 	return off
 }
 
-// Misspelt returns errors in labels of a namespace: a typo must not pass for protection. policyIDs is nil if
+// CheckLabels returns errors in labels of a namespace: a typo must not pass for protection. policyIDs is nil if
 // unknown.
-func Misspelt(labels map[string]string, policyIDs []string) []string {
+func CheckLabels(labels map[string]string, policyIDs []string) []string {
 	var wrong []string
 	for key, value := range labels {
 		if !IsEnforceLabel(key) {

@@ -51,7 +51,7 @@ func TestSpeaks(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.enforcement.Speaks(tc.labels); got != tc.want {
+			if got := tc.enforcement.ShowsFindings(tc.labels); got != tc.want {
 				t.Errorf("%s\nwant %v, got %v", tc.reason, tc.want, got)
 			}
 		})

@@ -15,8 +15,8 @@ type Trust struct {
 	Subjects []string `json:"subjects,omitempty"`
 }
 
-// Everybody is the default.
-var Everybody = Trust{Namespaces: []string{"*"}}
+// TrustAll is the default.
+var TrustAll = Trust{Namespaces: []string{"*"}}
 
 func (t Trust) check() error {
 	for _, pattern := range t.Namespaces {
@@ -27,16 +27,16 @@ func (t Trust) check() error {
 	return nil
 }
 
-// Place reports whether annotations count in a namespace, "" for cluster-scoped objects.
-func (t Trust) Place(namespace string) bool {
+// TrustsNamespace reports whether annotations count in a namespace, "" for cluster-scoped objects.
+func (t Trust) TrustsNamespace(namespace string) bool {
 	return namespace == "" || slices.ContainsFunc(t.Namespaces, func(pattern string) bool {
 		matches, _ := path.Match(pattern, namespace) // valid
 		return matches
 	})
 }
 
-// Person reports whether the user or one of the groups is a subject.
-func (t Trust) Person(user string, groups []string) bool {
+// TrustsUser reports whether the user or one of the groups is a subject.
+func (t Trust) TrustsUser(user string, groups []string) bool {
 	return slices.ContainsFunc(t.Subjects, func(subject string) bool {
 		return subject == user || slices.Contains(groups, subject)
 	})

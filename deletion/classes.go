@@ -76,7 +76,7 @@ func ClassOf(s policies.Step, resource schema.GroupResource, own, leaving bool) 
 	switch {
 	case s.Kind == policies.Force || s.Action.Forces():
 		return ClassForce, nil
-	case len(s.Strips()) > 0:
+	case len(s.RemovedFinalizers()) > 0:
 		return ClassStrip, nil
 	case deletes && leaving:
 		return ClassWait, nil

@@ -110,7 +110,7 @@ func questionOf(operations []operation) Question {
 				q.Allow = append(q.Allow, flag)
 			}
 		}
-		for _, finalizer := range d.Strips() {
+		for _, finalizer := range d.RemovedFinalizers() {
 			if d.Kind != policies.Force && !slices.Contains(q.strips, finalizer) {
 				q.strips = append(q.strips, finalizer)
 			}

@@ -489,7 +489,7 @@ func (r *Run) tasks() []Task {
 		if s.Action != nil {
 			task.Why = cmp.Or(s.Advice, r.advised[s.Command])
 		}
-		if task.Why != "" && len(s.Strips()) > 0 && r.Consents.has(ClassStrip) {
+		if task.Why != "" && len(s.RemovedFinalizers()) > 0 && r.Consents.has(ClassStrip) {
 			task.Why += "; --allow strip does not cover that"
 		}
 		all = append(all, task)

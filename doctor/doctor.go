@@ -549,7 +549,7 @@ func (e *examination) checkLabels(ctx context.Context) Check {
 }
 
 func misspelt(o metav1.ObjectMeta, ids []string) []string {
-	wrong := config.Misspelt(o.Labels, ids)
+	wrong := config.CheckLabels(o.Labels, ids)
 	for _, key := range slices.Sorted(maps.Keys(o.Labels)) {
 		if strings.HasPrefix(key, "termguard.dev/") && !config.IsEnforceLabel(key) {
 			wrong = append(wrong, fmt.Sprintf("label %s is ignored: want %s, or %s.POLICY", key, config.EnforceLabel, config.EnforceLabel))

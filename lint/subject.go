@@ -49,7 +49,7 @@ func (r *run) misspelling(finalizer, resource string) string {
 		if strings.HasPrefix(finalizer, e.Finalizer+"/") {
 			return "" // a form of it
 		}
-		if withoutDomain(e.Finalizer) == withoutDomain(finalizer) || nearest.Misspelt(finalizer, []string{e.Finalizer}) {
+		if withoutDomain(e.Finalizer) == withoutDomain(finalizer) || nearest.IsTypo(finalizer, []string{e.Finalizer}) {
 			names = append(names, e.Finalizer)
 		}
 	}

@@ -112,8 +112,8 @@ func (a *Action) Command() string {
 	return shell.Join(append(words, a.options()...))
 }
 
-// CommandOver returns a line for several NAMESPACE/NAME.
-func (a *Action) CommandOver(resource string, places []string) string {
+// CommandFor returns a line for several NAMESPACE/NAME.
+func (a *Action) CommandFor(resource string, places []string) string {
 	return "for at in " + shell.Join(places) + "; do kubectl " + string(a.Verb) + " " + shell.Quote(resource) + `/"${at#*/}" -n "${at%%/*}" ` + shell.Join(a.options()) + "; done"
 }
 

@@ -63,7 +63,7 @@ func TestCommandOfStrangers(t *testing.T) {
 		}
 	}
 	a := Action{Verb: VerbPatch, Type: "json", Patch: json.RawMessage(`[]`)}
-	if got := a.CommandOver("kialis;touch x;", []string{"demo/a;touch x"}); !strings.Contains(got, `kubectl patch 'kialis;touch x;'/"${at#*/}"`) || !strings.HasPrefix(got, "for at in 'demo/a;touch x'; do") {
+	if got := a.CommandFor("kialis;touch x;", []string{"demo/a;touch x"}); !strings.Contains(got, `kubectl patch 'kialis;touch x;'/"${at#*/}"`) || !strings.HasPrefix(got, "for at in 'demo/a;touch x'; do") {
 		t.Error(got)
 	}
 }

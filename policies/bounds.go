@@ -45,7 +45,7 @@ func (s *subject) keep(f *Finding) {
 		return slices.ContainsFunc(step.Action.Objects, func(object string) bool {
 			resource, name, _ := strings.Cut(object, "/")
 			return IsVolume(object) && !s.goes(resource, step.Action.Namespace, name) ||
-				slices.ContainsFunc(step.Strips(), func(finalizer string) bool {
+				slices.ContainsFunc(step.RemovedFinalizers(), func(finalizer string) bool {
 					return s.works(resource, step.Action.Namespace, name, finalizer)
 				})
 		})
@@ -100,8 +100,8 @@ func atWork(owner any) bool {
 	return under(owner, "state") == "alive" && !anyOf(under(owner, "missing"), lacks) && !anyOf(under(owner, "unallowed"), lacks)
 }
 
-// Strips returns the finalizers that a step removes, if it does nothing else.
-func (s Step) Strips() (finalizers []string) {
+// RemovedFinalizers returns the finalizers that a step removes, if it does nothing else.
+func (s Step) RemovedFinalizers() (finalizers []string) {
 	a := s.Action
 	switch {
 	case a == nil:

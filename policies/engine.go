@@ -176,8 +176,8 @@ func (e *Engine) compile(of []Policy) (map[string]*ast.Compiler, error) {
 	return maps.Clone(e.compilers), nil
 }
 
-// Asked returns the policies that a request concerns.
-func (e *Engine) Asked(trigger Trigger, input map[string]any, facts Facts) (who []Policy) {
+// Relevant returns the policies that a request concerns.
+func (e *Engine) Relevant(trigger Trigger, input map[string]any, facts Facts) (who []Policy) {
 	facts.View(func(doc map[string]any) {
 		who = subjectOf(input, doc, e.options.Params).concerned(e.on[trigger])
 	})

@@ -202,8 +202,8 @@ func TestSlowCustomPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(result.Findings) != 1 || len(result.Errors) != 2 || !result.Whole() {
-		t.Fatalf("whole: %v, %+v", result.Whole(), result)
+	if len(result.Findings) != 1 || len(result.Errors) != 2 || !result.Complete() {
+		t.Fatalf("whole: %v, %+v", result.Complete(), result)
 	}
 	for _, err := range result.Errors {
 		if errors.Is(err, errUnasked) { // a busy machine took the share of both
@@ -658,7 +658,7 @@ func TestNeeds(t *testing.T) {
 		}
 	}
 	configured := engineOf(t, EngineOptions{Params: map[string]any{"needy": map[string]any{"limit": 5}}}, files("needy/needy.rego", policy))
-	if evaluated := configured.Asked(Delete, pod(nil), Document{}); len(evaluated) == 0 {
+	if evaluated := configured.Relevant(Delete, pod(nil), Document{}); len(evaluated) == 0 {
 		t.Error("the configured policy is not evaluated")
 	}
 }
@@ -693,7 +693,7 @@ func TestQuiet(t *testing.T) {
 		"a custom resource whose owner is up": object("kialis", "kiali.io", nil, obj{"kiali.io/finalizer": alive}),
 		"a Deployment":                        object("deployments", "apps", nil, obj{}),
 	} {
-		for _, p := range e.Asked(Delete, input, facts) {
+		for _, p := range e.Relevant(Delete, input, facts) {
 			t.Errorf("%s: %s is evaluated", reason, p.ID)
 		}
 	}
@@ -703,7 +703,7 @@ func TestQuiet(t *testing.T) {
 		"a pod on no node":         unscheduled,
 		"a namespace without pods": deleteNamespace("empty", obj{"metadata": obj{"name": "empty"}, "spec": obj{"finalizers": []any{"kubernetes"}}}),
 	} {
-		for _, p := range e.Asked(Delete, input, facts) {
+		for _, p := range e.Relevant(Delete, input, facts) {
 			t.Errorf("%s, while pods leave a node: %s is evaluated", reason, p.ID)
 		}
 	}

@@ -173,13 +173,13 @@ func (s *step) complete() error {
 	case s.Do == "":
 		return errors.New("do is missing")
 	case s.Then != "" && promises[s.Then] == "":
-		return fmt.Errorf("then %q: want %s or %s", s.Then, Again, Itself)
+		return fmt.Errorf("then %q: want %s or %s", s.Then, DeleteAgain, FinishesItself)
 	case s.Action != nil && s.Command != nil:
 		return errors.New("command and action: want one of them")
 	}
 	s.Do, s.Hearsay = printable.Cut(s.Do, maxText), printable.Cut(s.Hearsay, maxText)
 	if s.Then != "" {
-		s.Step = s.Promising(s.Then)
+		s.Step = s.WithPromise(s.Then)
 	}
 	line, err := commandLine(s.Command)
 	if err != nil {

@@ -82,7 +82,7 @@ func (p prepared) evaluate(t testing.TB, engine *policies.Engine) policies.Resul
 		t.Errorf("%s: %v", p.File, err)
 	}
 	quiet, ok := engine.Quiet(p.Trigger(), p.Input, p.World)
-	if concerned := len(engine.Asked(p.Trigger(), p.Input, p.World)) > 0; ok == concerned {
+	if concerned := len(engine.Relevant(p.Trigger(), p.Input, p.World)) > 0; ok == concerned {
 		t.Errorf("%s: quiet %v, and concerns a policy %v", p.File, ok, concerned)
 	} else if diff := cmp.Diff(quiet, result); ok && diff != "" {
 		t.Errorf("%s: -without evaluating, +with:\n%s", p.File, diff)

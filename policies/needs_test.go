@@ -28,7 +28,7 @@ func TestNeedsAreNeeded(t *testing.T) {
 		return engine
 	}
 	asks := func(engine *policies.Engine, p prepared, id string) bool {
-		return slices.ContainsFunc(engine.Asked(p.Trigger(), p.Input, p.World), func(p policies.Policy) bool { return p.ID == id })
+		return slices.ContainsFunc(engine.Relevant(p.Trigger(), p.Input, p.World), func(p policies.Policy) bool { return p.ID == id })
 	}
 	whole := engine(set, nil)
 	var all []prepared

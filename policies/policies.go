@@ -260,20 +260,20 @@ type Step struct {
 type Promise string
 
 const (
-	Again  Promise = "again"  // the user deletes again
-	Itself Promise = "itself" // the begun deletion finishes
+	DeleteAgain    Promise = "again"  // the user deletes again
+	FinishesItself Promise = "itself" // the begun deletion finishes
 )
 
-var promises = map[Promise]string{Again: ", then delete again", Itself: ", and the deletion finishes by itself"}
+var promises = map[Promise]string{DeleteAgain: ", then delete again", FinishesItself: ", and the deletion finishes by itself"}
 
-// Promising returns the step with a promise.
-func (s Step) Promising(then Promise) Step {
+// WithPromise returns the step with a promise.
+func (s Step) WithPromise(then Promise) Step {
 	s.Then, s.Act, s.Do = then, s.Do, s.Do+promises[then]
 	return s
 }
 
-// Alone is Do without the promise.
-func (s Step) Alone() string { return cmp.Or(s.Act, s.Do) }
+// WithoutPromise is Do without the promise.
+func (s Step) WithoutPromise() string { return cmp.Or(s.Act, s.Do) }
 
 // Says is the verdict in front of a message: "will hang".
 func (f Finding) Says() string {
@@ -316,13 +316,13 @@ type Result struct {
 	Readers, UserReaders []string
 }
 
-// OfStub omits Readers' answers, which need more than the source (where) has.
-func (r Result) OfStub(where string) Result {
+// WithoutObject omits Readers' answers, which need more than the source (where) has.
+func (r Result) WithoutObject(where string) Result {
 	return r.without(r.Readers, fmt.Sprintf("it reads the object, and %s has only its name and finalizers: check in the cluster", where))
 }
 
-// OfNobody omits UserReaders' answers, for an unknown user.
-func (r Result) OfNobody() Result {
+// WithoutUser omits UserReaders' answers, for an unknown user.
+func (r Result) WithoutUser() Result {
 	return r.without(r.UserReaders, "it reads the user, who is unknown here: check in the cluster, as the user who would delete")
 }
 
@@ -351,8 +351,8 @@ func (e PolicyError) Error() string { return "policy " + e.Policy + ": " + e.Err
 
 func (e PolicyError) Unwrap() error { return e.Err }
 
-// Whole reports whether all built-in policies were evaluated.
-func (r Result) Whole() bool {
+// Complete reports whether all built-in policies were evaluated.
+func (r Result) Complete() bool {
 	return !slices.ContainsFunc(r.Errors, func(err error) bool {
 		var of PolicyError
 		return !errors.Is(err, ErrMalformed) && !(errors.As(err, &of) && of.Custom)

@@ -74,11 +74,11 @@ helps if input.request.oldObject.spec.x == 1
 // count.
 func TestReaders(t *testing.T) {
 	result := Result{Readers: []string{"own"}, Findings: []Finding{{Policy: "own", Certainty: Will, Kind: KindForbidden}}}
-	got := result.OfStub("a snapshot")
+	got := result.WithoutObject("a snapshot")
 	if got.Verdict() != Unknown || len(got.Findings) > 0 || !slices.ContainsFunc(got.Unseen, func(u Unseen) bool { return u.What == "policy own" }) {
-		t.Errorf("OfStub: %+v", got)
+		t.Errorf("WithoutObject: %+v", got)
 	}
-	if got := (Result{}).OfStub("a snapshot"); got.Verdict() != Completes {
-		t.Errorf("OfStub without readers: %+v", got)
+	if got := (Result{}).WithoutObject("a snapshot"); got.Verdict() != Completes {
+		t.Errorf("WithoutObject without readers: %+v", got)
 	}
 }

@@ -28,7 +28,7 @@ func (l *inspection) inspectCgroups() {
 			return nil
 		}
 		if seen++; seen > maxCgroups {
-			l.report.Miss("cgroups: there are more than %d", maxCgroups)
+			l.report.AddUnseen("cgroups: there are more than %d", maxCgroups)
 			return fs.SkipAll
 		}
 		if id, rest, ok := podOf(name); ok {
@@ -37,7 +37,7 @@ func (l *inspection) inspectCgroups() {
 		return nil
 	})
 	if err != nil {
-		l.report.Miss("cgroups: %v", err)
+		l.report.AddUnseen("cgroups: %v", err)
 	}
 }
 

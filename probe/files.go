@@ -48,7 +48,7 @@ var errStop = errors.New("enough")
 func (l *inspection) inspectFiles(ctx context.Context, limit *rate.Limiter) {
 	pods, err := os.Open(l.nodePath(path.Join(l.Kubelet, "pods")))
 	if err != nil {
-		l.report.Miss("files in volumes: %v", err)
+		l.report.AddUnseen("files in volumes: %v", err)
 		return
 	}
 	defer pods.Close()
@@ -71,7 +71,7 @@ func (l *inspection) inspectFiles(ctx context.Context, limit *rate.Limiter) {
 		}
 	}
 	if unsupportedPods > 0 {
-		l.report.Miss("attributes of files in volumes of %d pods: their file system does not report them", unsupportedPods)
+		l.report.AddUnseen("attributes of files in volumes of %d pods: their file system does not report them", unsupportedPods)
 	}
 }
 
@@ -82,7 +82,7 @@ func (w *walk) walkDir(ctx context.Context, parent *os.File, name, shown string,
 	case errors.Is(err, errSkip):
 		return nil
 	case err != nil:
-		w.report.Miss("files in %s: %v", shown, err)
+		w.report.AddUnseen("files in %s: %v", shown, err)
 		return nil
 	}
 	defer dir.Close()
@@ -104,7 +104,7 @@ func (w *walk) walkDir(ctx context.Context, parent *os.File, name, shown string,
 
 func (w *walk) visit(ctx context.Context, dir *os.File, name, shown string, depth int) error {
 	if w.remaining == 0 {
-		w.report.Miss("files in volumes of pod %s: partial, because it has more than its share of %d", w.id, w.MaxFiles)
+		w.report.AddUnseen("files in volumes of pod %s: partial, because it has more than its share of %d", w.id, w.MaxFiles)
 		return errStop
 	}
 	w.remaining--
@@ -124,7 +124,7 @@ func (w *walk) visit(ctx context.Context, dir *os.File, name, shown string, dept
 		return nil
 	}
 	if depth == maxDepth {
-		w.report.Miss("files in %s: it is too deep", shown)
+		w.report.AddUnseen("files in %s: it is too deep", shown)
 		return nil
 	}
 	return w.walkDir(ctx, dir, name, shown, depth+1)

@@ -26,9 +26,9 @@ func yield() error {
 // processes.
 const requiredCapabilities = 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_SYS_PTRACE
 
-// Restrain takes the lowest priority, or complains, and permanently drops rights that an inspection does not
+// DropPrivileges takes the lowest priority, or complains, and permanently drops rights that an inspection does not
 // need. Neither works with cgo; releases are built without.
-func Restrain(complain func(error)) error {
+func DropPrivileges(complain func(error)) error {
 	if err := yield(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		complain(err)
 	}

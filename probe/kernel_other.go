@@ -13,7 +13,7 @@ func attributesOf(*os.File, string) (attributes, error) { return attributes{}, e
 
 func openBelow(*os.File, string, string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
-// Restrain does nothing here.
-func Restrain(func(error)) error { return nil }
+// DropPrivileges does nothing here.
+func DropPrivileges(func(error)) error { return nil }
 
 func spaceOf(string) (space, error) { return space{}, errors.ErrUnsupported }

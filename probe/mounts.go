@@ -61,7 +61,7 @@ func unescape(text string) string {
 func (l *inspection) readMounts() {
 	text, whole, err := l.read("/proc/1/mountinfo")
 	if err != nil {
-		l.report.Miss("mounts: %v", err)
+		l.report.AddUnseen("mounts: %v", err)
 		return
 	}
 	for line := range strings.Lines(text) {
@@ -74,7 +74,7 @@ func (l *inspection) readMounts() {
 		}
 	}
 	if !whole {
-		l.report.Miss("mounts: there are more than %d", len(l.mounts))
+		l.report.AddUnseen("mounts: there are more than %d", len(l.mounts))
 	}
 }
 

@@ -39,10 +39,10 @@ type Options struct {
 	MaxFiles int
 	// FilesPerSecond defaults to 8,000; 10,000 took 6 % of a core (docs/probe.md).
 	FilesPerSecond int
-	// Patience bounds the wait for the runtime, or for the kernel about a file system.
-	Patience time.Duration
-	// Again is the wait before a transient state, such as D, is checked again.
-	Again time.Duration
+	// Timeout bounds the wait for the runtime, or for the kernel about a file system.
+	Timeout time.Duration
+	// RecheckAfter is the wait before a transient state, such as D, is checked again.
+	RecheckAfter time.Duration
 	// Now defaults to time.Now.
 	Now func() time.Time
 
@@ -59,8 +59,8 @@ func (o Options) setDefaults() Options {
 	o.RuntimeData = cmp.Or(o.RuntimeData, "/var/lib/containerd")
 	o.MaxFiles = cmp.Or(o.MaxFiles, 200_000)
 	o.FilesPerSecond = cmp.Or(o.FilesPerSecond, 8_000)
-	o.Patience = cmp.Or(o.Patience, 5*time.Second)
-	o.Again = cmp.Or(o.Again, 2*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	o.RecheckAfter = cmp.Or(o.RecheckAfter, 2*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -94,8 +94,8 @@ type inspection struct {
 	report report.Report
 }
 
-// Look inspects the node once. It fails only if this is no node: its kubelet's directory cannot be read.
-func Look(ctx context.Context, options Options) (report.Report, error) {
+// Inspect inspects the node once. It fails only if this is no node: its kubelet's directory cannot be read.
+func Inspect(ctx context.Context, options Options) (report.Report, error) {
 	l := &inspection{Options: options.setDefaults()}
 	l.report = report.New(l.Node)
 	l.node = os.DirFS(l.Root)
@@ -110,7 +110,7 @@ func Look(ctx context.Context, options Options) (report.Report, error) {
 	l.inspectRuntime(ctx)
 	l.inspectFiles(ctx, rate.NewLimiter(rate.Limit(l.FilesPerSecond), batch))
 	if ctx.Err() != nil {
-		l.report.Miss("the rest: %v", ctx.Err())
+		l.report.AddUnseen("the rest: %v", ctx.Err())
 	}
 	l.report.Time = l.Now().UTC()
 	return l.report, nil
@@ -135,7 +135,7 @@ func (l *inspection) findPods() error {
 	l.report.Pods = len(l.pods)
 	logs, err := l.readDir(l.Logs)
 	if err != nil {
-		l.report.Miss("the names of pods: %v", err)
+		l.report.AddUnseen("the names of pods: %v", err)
 	}
 	type named struct{ namespace, name string }
 	newest := map[named]fs.FileInfo{}

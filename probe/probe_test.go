@@ -183,7 +183,7 @@ func TestLook(t *testing.T) {
 				os.RemoveAll(filepath.Join(root, "sys/fs/cgroup/freezer"))
 			}
 			synctest.Test(t, func(t *testing.T) {
-				got, err := Look(t.Context(), Options{Root: root, attributes: byName, space: byFile, callRuntime: healthyRuntime})
+				got, err := Inspect(t.Context(), Options{Root: root, attributes: byName, space: byFile, callRuntime: healthyRuntime})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -255,7 +255,7 @@ func TestPasses(t *testing.T) {
 						t.Error(err)
 					}
 				})
-				got, err := Look(t.Context(), Options{Root: root, attributes: byName, space: byFile, callRuntime: healthyRuntime})
+				got, err := Inspect(t.Context(), Options{Root: root, attributes: byName, space: byFile, callRuntime: healthyRuntime})
 				if err != nil || len(got.Findings) > 0 {
 					t.Errorf("%v, and found %v", err, got.Findings)
 				}
@@ -276,7 +276,7 @@ func TestClockJumps(t *testing.T) {
 					calls++
 					return time.Now().Add(time.Duration(calls) * jump).Round(0)
 				}
-				got, err := Look(t.Context(), Options{Root: root, Now: now, attributes: byName, callRuntime: healthyRuntime, space: func(path string) (space, error) {
+				got, err := Inspect(t.Context(), Options{Root: root, Now: now, attributes: byName, callRuntime: healthyRuntime, space: func(path string) (space, error) {
 					if strings.HasSuffix(path, "containerd") {
 						time.Sleep(time.Minute)
 					}
@@ -340,7 +340,7 @@ func TestBounds(t *testing.T) {
 				if o.space == nil {
 					o.space = byFile
 				}
-				got, err := Look(t.Context(), o)
+				got, err := Inspect(t.Context(), o)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -360,7 +360,7 @@ func TestShares(t *testing.T) {
 	for i := range 50 {
 		files[fmt.Sprintf("%s%s/volumes/kubernetes.io~empty-dir/v/%02d", pods, uidA, i)] = ""
 	}
-	got, err := Look(t.Context(), Options{Root: healthyNode(files).make(t), space: byFile, callRuntime: healthyRuntime, MaxFiles: 20, attributes: func(_ *os.File, name string) (attributes, error) {
+	got, err := Inspect(t.Context(), Options{Root: healthyNode(files).make(t), space: byFile, callRuntime: healthyRuntime, MaxFiles: 20, attributes: func(_ *os.File, name string) (attributes, error) {
 		return attributes{supported: true, immutable: name == "held", dir: name == "v"}, nil
 	}})
 	if err != nil || !slices.ContainsFunc(got.Findings, func(f report.Finding) bool { return strings.Contains(f.Evidence, "/held is immutable") }) {
@@ -389,7 +389,7 @@ func TestManyFiles(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before, most, entries := heap(), uint64(0), 0
-	got, err := Look(t.Context(), Options{Root: root, space: byFile, callRuntime: healthyRuntime, MaxFiles: files / 2, FilesPerSecond: 1 << 30, attributes: func(dir *os.File, name string) (attributes, error) {
+	got, err := Inspect(t.Context(), Options{Root: root, space: byFile, callRuntime: healthyRuntime, MaxFiles: files / 2, FilesPerSecond: 1 << 30, attributes: func(dir *os.File, name string) (attributes, error) {
 		if entries++; entries%(files/4) == 0 {
 			most = max(most, heap())
 		}
@@ -416,7 +416,7 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	seen := []string{}
-	got, err := Look(t.Context(), Options{Root: root, space: byFile, callRuntime: healthyRuntime, attributes: func(_ *os.File, name string) (attributes, error) {
+	got, err := Inspect(t.Context(), Options{Root: root, space: byFile, callRuntime: healthyRuntime, attributes: func(_ *os.File, name string) (attributes, error) {
 		seen = append(seen, name)
 		return attributes{supported: true, dir: true}, nil // even if it claims to be a directory
 	}})
@@ -490,7 +490,7 @@ func TestSilentRuntime(t *testing.T) {
 	if err := os.Symlink(listener.Addr().String(), filepath.Join(root, "socket")); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Look(t.Context(), Options{Root: root, Runtime: "/socket", Patience: 50 * time.Millisecond, attributes: byName, space: byFile})
+	got, err := Inspect(t.Context(), Options{Root: root, Runtime: "/socket", Timeout: 50 * time.Millisecond, attributes: byName, space: byFile})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -506,13 +506,13 @@ func TestSilentRuntime(t *testing.T) {
 // TestKubeletOnServer checks that a kubelet directory on a network file system is not read.
 func TestKubeletOnServer(t *testing.T) {
 	root := healthyNode(tree{"/proc/1/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:9 / /var/lib/kubelet rw - fuse.stuck stuck rw\n"}).make(t)
-	if _, err := Look(t.Context(), Options{Root: root}); err == nil || !strings.Contains(err.Error(), "which might not answer") {
+	if _, err := Inspect(t.Context(), Options{Root: root}); err == nil || !strings.Contains(err.Error(), "which might not answer") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestNoNode(t *testing.T) {
-	if _, err := Look(t.Context(), Options{Root: t.TempDir()}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Inspect(t.Context(), Options{Root: t.TempDir()}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }

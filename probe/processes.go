@@ -55,7 +55,7 @@ func parseStat(line string) (process, error) {
 func (l *inspection) processes() map[int]process {
 	entries, err := fs.ReadDir(l.node, "proc")
 	if err != nil {
-		l.report.Miss("processes: %v", err)
+		l.report.AddUnseen("processes: %v", err)
 		return nil
 	}
 	all := map[int]process{}
@@ -64,7 +64,7 @@ func (l *inspection) processes() map[int]process {
 			continue
 		}
 		if len(all) == maxProcesses {
-			l.report.Miss("processes: there are more than %d", maxProcesses)
+			l.report.AddUnseen("processes: there are more than %d", maxProcesses)
 			break
 		}
 		text, _, err := l.read("/proc/" + e.Name() + "/stat")
@@ -138,9 +138,9 @@ func (l *inspection) inspectProcesses(ctx context.Context) {
 	}
 	select {
 	case <-ctx.Done():
-		l.report.Miss("processes: %v", ctx.Err())
+		l.report.AddUnseen("processes: %v", ctx.Err())
 		return
-	case <-time.After(l.Again):
+	case <-time.After(l.RecheckAfter):
 	}
 	all = l.processes()
 	current := suspects(all)

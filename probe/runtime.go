@@ -26,7 +26,7 @@ func (l *inspection) inspectRuntime(ctx context.Context) {
 		call = c.call
 	}
 	for _, method := range []string{"Version", "Status", "ListPodSandbox"} {
-		callCtx, cancel := context.WithTimeout(ctx, l.Patience)
+		callCtx, cancel := context.WithTimeout(ctx, l.Timeout)
 		err := call(callCtx, method)
 		cancel()
 		switch {

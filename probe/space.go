@@ -43,13 +43,13 @@ func (l *inspection) inspectSpace(ctx context.Context) {
 			})
 		}
 		if isRemote(m.kind) {
-			l.report.Miss("free space of %s: it is on %s, which might not answer", dir.path, m.kind)
+			l.report.AddUnseen("free space of %s: it is on %s, which might not answer", dir.path, m.kind)
 			continue
 		}
-		s, err := withTimeout(ctx, l.Patience, func() (space, error) { return l.space(l.nodePath(dir.path)) })
+		s, err := withTimeout(ctx, l.Timeout, func() (space, error) { return l.space(l.nodePath(dir.path)) })
 		switch {
 		case err != nil:
-			l.report.Miss("free space of %s: %v", dir.path, err)
+			l.report.AddUnseen("free space of %s: %v", dir.path, err)
 		case s.blocks >= fullPercent:
 			l.report.Add(report.Finding{Cause: report.Full, Certainty: report.May, Evidence: fmt.Sprintf("the file system of the %s, at %s, is %d %% full", dir.of, m.point, s.blocks)})
 		case s.inodes >= fullPercent:

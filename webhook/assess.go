@@ -120,7 +120,7 @@ const idleTimeout = 10 * time.Second
 // evaluate evaluates again without declarations if they may change the outcome. It continues before if the
 // facts are the same.
 func (h *Handler) evaluate(ctx context.Context, r *question.Request, rules *Rules, m cluster.Moment, before assessment) assessment {
-	declares := r.Annotation(cluster.OwnerAnnotation) != "" && h.options.Trust.Place(r.Within())
+	declares := r.Annotation(cluster.OwnerAnnotation) != "" && h.options.Trust.TrustsNamespace(r.Within())
 	if !declares {
 		m = m.Plain()
 	}

@@ -84,7 +84,7 @@ func (o *outcome) decide(r *question.Request, trust config.Trust) {
 	case len(o.records) > 0:
 		o.decision = decisionDryRun
 	}
-	o.notices = config.Misspelt(o.labels, o.rules.IDs)
+	o.notices = config.CheckLabels(o.labels, o.rules.IDs)
 	o.addUnchecked()
 	// Evictions "may hang" at most.
 	complete := r.Trigger() != question.OnEviction && len(o.failures) == 0
@@ -99,7 +99,7 @@ func (o *outcome) addUnchecked() {
 	if len(o.result.Errors) > 0 {
 		addNotice("a policy failed (see termguard's log)")
 	}
-	if !o.result.Whole() {
+	if !o.result.Complete() {
 		o.failures = append(o.failures, failurePolicy)
 	}
 	if o.partial {
@@ -109,7 +109,7 @@ func (o *outcome) addUnchecked() {
 	for _, reason := range o.failures {
 		o.decision, o.audit["error"] = decisionError, string(reason)
 	}
-	if triggerOf(o.request) == policies.Delete && o.rules.Enforcement.Speaks(o.labels) {
+	if triggerOf(o.request) == policies.Delete && o.rules.Enforcement.ShowsFindings(o.labels) {
 		if note := unseenNote(o.records, o.result.Unseen); note != "" {
 			addNotice(note)
 		}
@@ -146,7 +146,7 @@ func (o *outcome) addOverrides(complete bool) {
 
 func (o *outcome) refuse(trust config.Trust) {
 	user := o.request.UserInfo
-	isTrusted := trust.Place(o.request.Within()) || trust.Person(user.Username, user.Groups)
+	isTrusted := trust.TrustsNamespace(o.request.Within()) || trust.TrustsUser(user.Username, user.Groups)
 	reason := printable.Line(strings.TrimSpace(o.request.Annotation(AllowAnnotation)))
 	by := ""
 	switch {

@@ -86,7 +86,7 @@ func (o *Options) setDefaults() {
 		o.Deadline = 300 * time.Millisecond
 	}
 	if o.Trust == nil {
-		o.Trust = &config.Everybody
+		o.Trust = &config.TrustAll
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()

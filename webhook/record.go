@@ -22,7 +22,7 @@ func (h *Handler) report(o *outcome) {
 	case o.request == nil:
 		return
 	case len(o.result.Errors) > 0:
-		h.options.Log.Warn("policies failed; the others were evaluated", "uid", loggedUID(o.uid), "whole", o.result.Whole(), "error", errors.Join(o.result.Errors...))
+		h.options.Log.Warn("policies failed; the others were evaluated", "uid", loggedUID(o.uid), "whole", o.result.Complete(), "error", errors.Join(o.result.Errors...))
 	}
 	for _, change := range o.overrides {
 		h.record(o, change)

@@ -131,7 +131,7 @@ func TestTrustIsChecked(t *testing.T) {
 		}
 	}
 	c, err := config.Read(strings.NewReader(start+"trustAnnotations: {}}"), nil)
-	if err != nil || c.Trust().Place("a") || !c.Trust().Place("") {
+	if err != nil || c.Trust().TrustsNamespace("a") || !c.Trust().TrustsNamespace("") {
 		t.Errorf("an empty list trusts no namespace: %v", err)
 	}
 }

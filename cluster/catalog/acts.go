@@ -34,8 +34,8 @@ type Act struct {
 // ActVerbs are verbs whose holders the facts know.
 var ActVerbs = []string{"create", "delete", "get", "impersonate", "list"}
 
-// Deed is an act on all objects of a kind in a namespace, "" for cluster-scoped ones.
-type Deed struct {
+// Operation is an act on all objects of a kind in a namespace, "" for cluster-scoped ones.
+type Operation struct {
 	Verb, Without string
 	Kind          schema.GroupKind
 	Namespace     string
@@ -44,18 +44,18 @@ type Deed struct {
 	ByPods bool
 }
 
-// On returns an object's deeds, each once, in order: certain hangs first for the same objects.
-func (a *Act) On(object map[string]any) []Deed {
+// On returns an object's operations, each once, in order: certain hangs first for the same objects.
+func (a *Act) On(object map[string]any) []Operation {
 	if !hold(a.When, object, nil) {
 		return nil
 	}
-	found := map[Deed]bool{}
+	found := map[Operation]bool{}
 	as := text(object, a.as)
 	if a.Kind != "" {
 		namespace, _, _ := unstructured.NestedString(object, "metadata", "namespace")
 		for verb, without := range a.Verbs {
 			if as != "" {
-				found[Deed{verb, without, schema.ParseGroupKind(a.Kind), namespace, as, true}] = true
+				found[Operation{verb, without, schema.ParseGroupKind(a.Kind), namespace, as, true}] = true
 			}
 		}
 	}
@@ -70,10 +70,10 @@ func (a *Act) On(object map[string]any) []Deed {
 		}
 		part := func(name string) string { return parts[a.names.SubexpIndex(name)] }
 		for verb, without := range a.Verbs {
-			found[Deed{verb, without, schema.GroupKind{Group: part("group"), Kind: part("kind")}, part("namespace"), as, false}] = true
+			found[Operation{verb, without, schema.GroupKind{Group: part("group"), Kind: part("kind")}, part("namespace"), as, false}] = true
 		}
 	})
-	return slices.SortedFunc(maps.Keys(found), func(a, b Deed) int {
+	return slices.SortedFunc(maps.Keys(found), func(a, b Operation) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind.String(), b.Kind.String()), cmp.Compare(a.Without, b.Without), cmp.Compare(a.Verb, b.Verb))
 	})
 }

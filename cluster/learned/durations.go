@@ -16,8 +16,8 @@ var steps = []int{
 	1200, 1800, 2700, 3600, 5400, 7200, 10800, 14400, 21600, 43200, 86400,
 }
 
-// Took counts objects by duration.
-type Took struct {
+// Bucket counts objects by duration.
+type Bucket struct {
 	// Within is one of the steps, in seconds.
 	Within  int `json:"within"`
 	Objects int `json:"objects"`
@@ -26,22 +26,22 @@ type Took struct {
 	Last time.Time `json:"last"`
 }
 
-// Taking returns one object, in a namespace or in none (""), or nil if it took longer than is usual.
-func Taking(d time.Duration, namespace string, at time.Time) []Took {
+// NewHistogram returns one object, in a namespace or in none (""), or nil if it took longer than is usual.
+func NewHistogram(d time.Duration, namespace string, at time.Time) []Bucket {
 	for _, step := range steps {
 		if d <= time.Duration(step)*time.Second {
-			return []Took{{Within: step, Objects: 1, Only: namespace, Last: at}}
+			return []Bucket{{Within: step, Objects: 1, Only: namespace, Last: at}}
 		}
 	}
 	return nil
 }
 
 // Histogram has the shortest first.
-type Histogram []Took
+type Histogram []Bucket
 
 // with halves counts beyond maxObjects, so that the sum follows changes.
 func (h Histogram) with(other Histogram) Histogram {
-	sum := map[int]Took{}
+	sum := map[int]Bucket{}
 	for _, t := range slices.Concat(h, other) {
 		if before, known := sum[t.Within]; known {
 			t.Objects += before.Objects
@@ -52,8 +52,8 @@ func (h Histogram) with(other Histogram) Histogram {
 		}
 		sum[t.Within] = t
 	}
-	all := slices.SortedFunc(maps.Values(sum), func(a, b Took) int { return cmp.Compare(a.Within, b.Within) })
-	for slices.ContainsFunc(all, func(t Took) bool { return t.Objects > maxObjects }) {
+	all := slices.SortedFunc(maps.Values(sum), func(a, b Bucket) int { return cmp.Compare(a.Within, b.Within) })
+	for slices.ContainsFunc(all, func(t Bucket) bool { return t.Objects > maxObjects }) {
 		for i := range all {
 			all[i].Objects = (all[i].Objects + 1) / 2
 		}
@@ -70,13 +70,13 @@ func (h Histogram) inSeconds() Histogram {
 }
 
 func (h Histogram) since(t time.Time) Histogram {
-	return slices.DeleteFunc(slices.Clone(h), func(took Took) bool { return took.Last.Before(t) })
+	return slices.DeleteFunc(slices.Clone(h), func(took Bucket) bool { return took.Last.Before(t) })
 }
 
 // covers reports whether h has every duration of other, in at least the same namespaces.
 func (h Histogram) covers(other Histogram) bool {
-	return !slices.ContainsFunc(other, func(t Took) bool {
-		return !slices.ContainsFunc(h, func(known Took) bool {
+	return !slices.ContainsFunc(other, func(t Bucket) bool {
+		return !slices.ContainsFunc(h, func(known Bucket) bool {
 			return known.Within == t.Within && (known.Only == "" || known.Only == t.Only)
 		})
 	})
@@ -125,27 +125,27 @@ func (h Histogram) durations() (d Durations, found bool) {
 	return d, len(h) > 0
 }
 
-// Held is a finalizer on a resource.
-type Held struct{ Finalizer, Resource string }
+// FinalizerKey is a finalizer on a resource.
+type FinalizerKey struct{ Finalizer, Resource string }
 
 // Durations returns how long trusted owners took, by namespace, "" for the others. A namespaced owner counts
 // in its namespace only: its users can slow it down.
-func (m *Memory) Durations() map[Held]map[string]Durations {
-	histograms := map[Held]map[string]Histogram{}
+func (m *Memory) Durations() map[FinalizerKey]map[string]Durations {
+	histograms := map[FinalizerKey]map[string]Histogram{}
 	for _, o := range m.owners {
 		if !o.Trusted() {
 			continue
 		}
 		for _, t := range o.Took {
 			where := cmp.Or(o.Namespace, t.Only)
-			on := Held{o.Finalizer, o.Resource}
+			on := FinalizerKey{o.Finalizer, o.Resource}
 			if histograms[on] == nil {
 				histograms[on] = map[string]Histogram{}
 			}
 			histograms[on][where] = histograms[on][where].with(Histogram{t})
 		}
 	}
-	all := map[Held]map[string]Durations{}
+	all := map[FinalizerKey]map[string]Durations{}
 	for on, byNamespace := range histograms {
 		all[on] = map[string]Durations{}
 		for namespace, h := range byNamespace {
@@ -209,7 +209,7 @@ func (m *Memory) pruneStops(now time.Time) {
 	kept, in := 0, map[string]int{}
 	for _, s := range m.allStops() {
 		key := stopKey{s.Namespace, s.Workload}
-		s.Took = s.Took.since(now.Add(-Forget))
+		s.Took = s.Took.since(now.Add(-MaxAge))
 		if len(s.Took) == 0 || kept == MaxStops || in[s.Namespace] == MaxLocal {
 			delete(m.stops, key)
 			continue

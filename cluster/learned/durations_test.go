@@ -8,11 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var widgetsHeld = Held{"x.io/f", "widgets.x.io"}
+var widgetsHeld = FinalizerKey{"x.io/f", "widgets.x.io"}
 
 // took adds a removal with its duration to a memory.
 func took(m *Memory, o Owner, d time.Duration, namespace string) {
-	o.Took = Taking(d, namespace, o.Last)
+	o.Took = NewHistogram(d, namespace, o.Last)
 	m.Add(o)
 }
 
@@ -106,7 +106,7 @@ func TestDurations(t *testing.T) {
 func TestDurationsAreForgotten(t *testing.T) {
 	var m Memory
 	slow := everywhere()
-	slow.First, slow.Last = noon.Add(-Forget-time.Second), noon.Add(-Forget-time.Second)
+	slow.First, slow.Last = noon.Add(-MaxAge-time.Second), noon.Add(-MaxAge-time.Second)
 	took(&m, slow, time.Hour, "")
 	took(&m, everywhere(), time.Second, "")
 	m.Prune(noon)
@@ -187,7 +187,7 @@ func TestDecodeDurations(t *testing.T) {
 // namespace.
 func TestStops(t *testing.T) {
 	stop := func(namespace, workload string, d time.Duration) Stop {
-		return Stop{Namespace: namespace, Workload: workload, Took: Taking(d, "", noon), Last: noon}
+		return Stop{Namespace: namespace, Workload: workload, Took: NewHistogram(d, "", noon), Last: noon}
 	}
 	var m, news Memory
 	m.AddStop(stop("a", "Deployment/web", 2*time.Second))
@@ -218,7 +218,7 @@ func TestStops(t *testing.T) {
 	if n, all := len(m.Stops()["hostile"]), len(m.stops); n > MaxLocal || all > MaxStops {
 		t.Errorf("%d workloads of one namespace, %d in all", n, all)
 	}
-	m.Prune(noon.Add(Forget + time.Second))
+	m.Prune(noon.Add(MaxAge + time.Second))
 	if len(m.Stops()) > 0 {
 		t.Errorf("after 30 days: %d", len(m.Stops()))
 	}

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// Forget is how long an entry is kept after it was last seen.
-	Forget = 30 * 24 * time.Hour
-	// MaxOwners bounds the memory, MaxIdentities a Lesson's identities, and MaxLocal the entries without
+	// MaxAge is how long an entry is kept after it was last seen.
+	MaxAge = 30 * 24 * time.Hour
+	// MaxOwners bounds the memory, MaxIdentities a Scope's identities, and MaxLocal the entries without
 	// Everywhere from one namespace's service accounts, or from one other user. The least proven are dropped
 	// first.
 	MaxOwners, MaxIdentities, MaxLocal = 2000, 8, 64
@@ -136,15 +136,15 @@ func (m *Memory) Knows(news Memory) bool {
 	return m.knowsStops(news)
 }
 
-// Lesson is a finalizer on a resource in a namespace.
-type Lesson struct{ Finalizer, Resource, Namespace string }
+// Scope is a finalizer on a resource in a namespace.
+type Scope struct{ Finalizer, Resource, Namespace string }
 
-// Local returns the lessons that count in one namespace only.
-func (m *Memory) Local() map[Lesson]bool {
-	local := map[Lesson]bool{}
+// Local returns the scopes that count in one namespace only.
+func (m *Memory) Local() map[Scope]bool {
+	local := map[Scope]bool{}
 	for k := range m.owners {
 		if !k.everywhere && k.namespace != "" {
-			local[Lesson{k.finalizer, k.resource, k.namespace}] = true
+			local[Scope{k.finalizer, k.resource, k.namespace}] = true
 		}
 	}
 	return local
@@ -168,11 +168,11 @@ func (m *Memory) Prune(now time.Time) {
 	kept := 0
 	for _, o := range m.all() {
 		on := [3]string{o.Finalizer, o.Resource, o.Namespace}
-		if now.Sub(o.Last) > Forget || kept == MaxOwners || identities[on] == MaxIdentities || !o.Everywhere && taught[o.teacher()] == MaxLocal {
+		if now.Sub(o.Last) > MaxAge || kept == MaxOwners || identities[on] == MaxIdentities || !o.Everywhere && taught[o.teacher()] == MaxLocal {
 			delete(m.owners, o.key())
 			continue
 		}
-		o.Took = o.Took.since(now.Add(-Forget))
+		o.Took = o.Took.since(now.Add(-MaxAge))
 		m.owners[o.key()] = o
 		kept++
 		identities[on]++
@@ -253,23 +253,23 @@ func encode[T any](out *bytes.Buffer, name string, entries []T, round func(*T)) 
 	out.WriteString("]")
 }
 
-// ErrNonsense is returned for text that is no memory.
-var ErrNonsense = errors.New("not what termguard writes down")
+// ErrMalformed is returned for text that is no memory.
+var ErrMalformed = errors.New("malformed")
 
 // ErrOtherVersion is returned for text of another version of termguard.
 var ErrOtherVersion = errors.New("another version of termguard wrote it")
 
 // Decode reads the stored form, which people edit: wrong reports invalid entries, which are left out. With
-// ErrNonsense and ErrOtherVersion nothing could be read.
+// ErrMalformed and ErrOtherVersion nothing could be read.
 func Decode(text []byte, now time.Time) (m Memory, wrong error, err error) {
 	if len(text) > 2*MaxSize {
-		return m, nil, fmt.Errorf("%w: %d bytes", ErrNonsense, len(text))
+		return m, nil, fmt.Errorf("%w: %d bytes", ErrMalformed, len(text))
 	}
 	var written struct {
 		APIVersion string `json:"apiVersion"`
 	}
 	if json.Unmarshal(text, &written) == nil && written.APIVersion != apiVersion {
-		kind := ErrNonsense
+		kind := ErrMalformed
 		if strings.HasPrefix(written.APIVersion, group) {
 			kind = ErrOtherVersion
 		}
@@ -277,7 +277,7 @@ func Decode(text []byte, now time.Time) (m Memory, wrong error, err error) {
 	}
 	var doc document
 	if err := decode(text, &doc); err != nil {
-		return m, nil, fmt.Errorf("%w: %w", ErrNonsense, err)
+		return m, nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	errs := slices.Concat(
 		take("owners", doc.Owners, now, func(o Owner) bool { _, twice := m.owners[o.key()]; return twice }, m.Add),

@@ -67,8 +67,8 @@ func TestMergeOfReplicas(t *testing.T) {
 
 func TestPrune(t *testing.T) {
 	var m Memory
-	m.Add(owner(operator, 1, noon.Add(-Forget), noon.Add(-Forget)))
-	m.Add(owner(operator+"-old", 1, noon.Add(-Forget), noon.Add(-Forget-time.Second)))
+	m.Add(owner(operator, 1, noon.Add(-MaxAge), noon.Add(-MaxAge)))
+	m.Add(owner(operator+"-old", 1, noon.Add(-MaxAge), noon.Add(-MaxAge-time.Second)))
 	m.Prune(noon)
 	if got := m.Owners("x.io/f", "widgets.x.io", ""); len(got) != 1 || got[0].Identity != operator {
 		t.Errorf("after 30 days: %v", got)
@@ -119,7 +119,7 @@ func TestLocal(t *testing.T) {
 		if diff := cmp.Diff(want, m.Owners("x.io/f", "widgets.x.io", namespace)); diff != "" {
 			t.Errorf("in namespace %q: -want +got\n%s", namespace, diff)
 		}
-		if got := m.Local()[Lesson{"x.io/f", "widgets.x.io", namespace}]; got != (namespace == "tenant") {
+		if got := m.Local()[Scope{"x.io/f", "widgets.x.io", namespace}]; got != (namespace == "tenant") {
 			t.Errorf("in namespace %q: it counts there alone: %v", namespace, got)
 		}
 	}
@@ -181,7 +181,7 @@ func TestDecode(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			m, wrong, err := Decode([]byte(tc.text), noon)
-			if errors.Is(err, ErrNonsense) != tc.nonsense {
+			if errors.Is(err, ErrMalformed) != tc.nonsense {
 				t.Fatalf("%s: %v", tc.reason, err)
 			}
 			if len(m.owners) != tc.owners || !strings.Contains(fmt.Sprint(wrong), tc.wrong) || (wrong != nil) != (tc.wrong != "") {

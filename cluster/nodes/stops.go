@@ -14,7 +14,7 @@ const maxStops = 1000
 // Stop is a pod whose kubelet finished with it.
 type Stop struct {
 	Namespace, Workload string // as workloadOf returns it
-	Asked, Gone         time.Time
+	Requested, Finished time.Time
 }
 
 // workloadOf returns a pod's workload as "Kind/name", "" without a controller.
@@ -26,9 +26,9 @@ func workloadOf(o *corev1.Pod) string {
 	return kind.Kind + "/" + name
 }
 
-// Gone records how long a deleted pod took, if its containers had ended by the given time: otherwise it was
+// RecordDeletion records how long a deleted pod took, if its containers had ended by the given time: otherwise it was
 // removed by force.
-func (p *Part) Gone(key types.NamespacedName, at time.Time) {
+func (p *Part) RecordDeletion(key types.NamespacedName, at time.Time) {
 	entry := p.pod(key)
 	if entry == nil || len(p.stops) == maxStops {
 		return

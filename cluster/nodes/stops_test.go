@@ -52,7 +52,7 @@ func TestStops(t *testing.T) {
 			doc := facts.Document{}
 			p := New(doc, Options{MaxNames: 5, Dependents: dependents.New(doc, 5)})
 			p.KeepPod(leaving(tc.change))
-			p.Gone(types.NamespacedName{Namespace: "a", Name: "web-1"}, noon.Add(1300*time.Millisecond))
+			p.RecordDeletion(types.NamespacedName{Namespace: "a", Name: "web-1"}, noon.Add(1300*time.Millisecond))
 			var want []Stop
 			if tc.workload != "" {
 				want = []Stop{{"a", tc.workload, noon, noon.Add(1300 * time.Millisecond)}}

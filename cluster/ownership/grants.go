@@ -192,7 +192,7 @@ func (p *Part) mayUpdate(res, namespace string) []grantee {
 
 // scope returns the namespace if rights, watches or observed removals differ there, else "".
 func (p *Part) scope(finalizer, res, namespace string) string {
-	matters := p.local[learned.Lesson{Finalizer: finalizer, Resource: res, Namespace: namespace}] || p.special[namespace]
+	matters := p.local[learned.Scope{Finalizer: finalizer, Resource: res, Namespace: namespace}] || p.special[namespace]
 	for _, covering := range covering(res) {
 		matters = matters || len(p.grantees[granted{covering, namespace}]) > 0 || len(p.narrow) > 0 && slices.ContainsFunc(p.grantees[granted{covering, ""}], func(g grantee) bool { return p.narrow[g.account] })
 	}

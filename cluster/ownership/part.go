@@ -39,7 +39,7 @@ type Options struct {
 }
 
 // Part writes the owners into the facts. Callers serialize calls of Keep, Forget, Set…, Take…, Gone,
-// Endings, Settle, Unsettle and Resight; all other methods only read.
+// Endings, Settle, Unsettle and UpdateVisibility; all other methods only read.
 type Part struct {
 	options  Options
 	doc      facts.Document
@@ -80,7 +80,7 @@ type Part struct {
 	definitions map[types.NamespacedName]definition
 	kinds       map[string]string // resources, by "kind.group" in lower case
 	learned     learned.Memory
-	local       map[learned.Lesson]bool                       // that count in one namespace only
+	local       map[learned.Scope]bool                        // that count in one namespace only
 	leases      map[string]lease                              // by "namespace/name"
 	stopped     map[types.NamespacedName]types.NamespacedName // pods that kubelets stopped, by Event
 	tasks       rows[task, controller]                        // by namespace
@@ -152,8 +152,8 @@ func (p *Part) SetVersion(git string) {
 	}
 }
 
-// Resight records that visibility has changed.
-func (p *Part) Resight() { p.dirty = true }
+// UpdateVisibility records that visibility has changed.
+func (p *Part) UpdateVisibility() { p.dirty = true }
 
 // SetLearned replaces the memory, which must not be changed any more.
 func (p *Part) SetLearned(m learned.Memory) {

@@ -52,18 +52,18 @@ func (p *Part) settleNeeds(namespace string) {
 					return false
 				}
 				at := p.look(target, namespace)
-				if at.There && !at.Held && without != catalog.Completes && without != through && !p.options.Manifests {
+				if at.Exists && !at.Finalized && without != catalog.Completes && without != through && !p.options.Manifests {
 					served.Add(serving{target, n.finalizer, id.Resource, without == named}, id.Name)
 				}
 				state := p.state(target.Resource, at, fixed, without, target.Namespace == namespace && namespace != "")
 				if state != "" && (without != catalog.Completes || p.plan.rulesFor(n.finalizer, id.Resource).lacks[target.Resource]) {
 					lack(key{n.finalizer, id.Resource, target.Resource, state}, id.Name, nameIn(namespace, target.NamespacedName))
 				}
-				return at.There
+				return at.Exists
 			})
 		}
-		p.settleDeeds(id, served, barred)
-		for _, d := range p.undefined(id, p.records[id].deeds) {
+		p.settleActs(id, served, barred)
+		for _, d := range p.undefined(id, p.records[id].acts) {
 			lack(key{d.finalizer, id.Resource, Definitions, hangs}, id.Name, kindOf(d))
 		}
 	}
@@ -91,7 +91,7 @@ func (p *Part) look(id Thing, namespace string) Presence {
 		n = &needed{by: map[string]bool{}}
 		p.needed[id] = n
 	}
-	n.Presence = p.options.World.Look(id.Resource, id.NamespacedName)
+	n.Presence = p.options.World.Presence(id.Resource, id.NamespacedName)
 	if !n.by[namespace] {
 		n.by[namespace] = true
 		p.needs[namespace] = append(p.needs[namespace], id)
@@ -138,11 +138,11 @@ func (p *Part) UnknownOf(resource string) []Thing {
 type unknowns map[Thing]bool
 
 func (u unknowns) look(p *Part, id Thing) (there bool) {
-	at := p.options.World.Look(id.Resource, id.NamespacedName)
-	if !at.Known {
+	at := p.options.World.Presence(id.Resource, id.NamespacedName)
+	if !at.Visible {
 		u[id] = true
 	}
-	return at.There
+	return at.Exists
 }
 
 func (u unknowns) needs(p *Part, of map[Thing]bool) {
@@ -171,9 +171,9 @@ type Thing struct {
 
 // state is "" if it does not matter.
 func (p *Part) state(resource string, at Presence, fixed bool, without string, inside bool) string {
-	there, held, known := at.There, at.Held, at.Known
+	there, held, known := at.Exists, at.Finalized, at.Visible
 	switch {
-	case at.Leaving && slices.Contains(credentials, resource) && without != through && without != catalog.Completes && !p.options.Manifests:
+	case at.Terminating && slices.Contains(credentials, resource) && without != through && without != catalog.Completes && !p.options.Manifests:
 		return leaves
 	case without == through, without == named && (!known || held || there && !inside):
 		return ""
@@ -244,9 +244,9 @@ func nameIn(namespace string, target types.NamespacedName) string {
 	return target.String()
 }
 
-// Lacks returns, by finalizer, the objects and rights that its owner lacks, as fields of a verdict; among
+// Missing returns, by finalizer, the objects and rights that its owner lacks, as fields of a verdict; among
 // manifests, the objects beside it that the owner waits for and that no finalizer keeps.
-func (p *Part) Lacks(resource string, u *unstructured.Unstructured) map[string]map[string][]any {
+func (p *Part) Missing(resource string, u *unstructured.Unstructured) map[string]map[string][]any {
 	if len(u.GetFinalizers()) == 0 {
 		return nil
 	}
@@ -269,11 +269,11 @@ func (p *Part) Lacks(resource string, u *unstructured.Unstructured) map[string]m
 	}
 	for _, n := range r.needs {
 		p.walk(n, id.Namespace, func(target Thing, without string, fixed bool) bool {
-			at := p.options.World.Look(target.Resource, target.NamespacedName)
+			at := p.options.World.Presence(target.Resource, target.NamespacedName)
 			one := map[string]any{"resource": target.Resource, "namespace": target.Namespace, "name": target.Name}
 			switch state := p.state(target.Resource, at, fixed, without, false); {
 			case p.options.Manifests:
-				if without == hangs && !at.Held {
+				if without == hangs && !at.Finalized {
 					add(n.finalizer, "beside", one)
 				}
 				return true
@@ -281,22 +281,22 @@ func (p *Part) Lacks(resource string, u *unstructured.Unstructured) map[string]m
 				one["without"] = state
 				add(n.finalizer, "missing", one)
 			}
-			return at.There
+			return at.Exists
 		})
 	}
 	if p.options.Manifests {
 		return found
 	}
-	for _, d := range p.undefined(id, r.deeds) {
+	for _, d := range p.undefined(id, r.acts) {
 		add(d.finalizer, "missing", map[string]any{"resource": Definitions, "namespace": "", "name": kindOf(d), "without": hangs})
 	}
 	type operation struct{ finalizer, what, without string }
 	unallowed := map[operation]bool{}
-	p.deeds(id, r.deeds, func(account types.NamespacedName) bool {
-		return p.options.World.Look("serviceaccounts", account).There
-	}, func(d deed, account string, lets bool, _ []Thing) {
+	p.visitActs(id, r.acts, func(account types.NamespacedName) bool {
+		return p.options.World.Presence("serviceaccounts", account).Exists
+	}, func(d act, account string, lets bool, _ []Thing) {
 		if !lets {
-			unallowed[operation{d.finalizer, phrase(d.Deed, account), d.Without}] = true
+			unallowed[operation{d.finalizer, phrase(d.Operation, account), d.Without}] = true
 		}
 	})
 	for _, o := range slices.SortedFunc(maps.Keys(unallowed), func(a, b operation) int {

@@ -25,20 +25,20 @@ const maxNamed = 64
 
 // World is the interface to other objects.
 type World interface {
-	Look(resource string, key types.NamespacedName) Presence
+	Presence(resource string, key types.NamespacedName) Presence
 	// Undefined reports whether a kind is not served for lack of a definition.
 	Undefined(kind schema.GroupKind) bool
-	// Lets reports whether an owner has the right to a deed, as a service account, or as itself if that is "",
+	// Allows reports whether an owner has the right to an operation, as a service account, or as itself if that is "",
 	// and the roles and bindings without which it would not. known is false if the facts do not show it.
-	Lets(finalizer, resource, namespace string, deed catalog.Deed, account string) (lets, known bool, only []Thing)
+	Allows(finalizer, resource, namespace string, operation catalog.Operation, account string) (lets, known bool, only []Thing)
 }
 
 // Presence is what the facts show of an object.
 type Presence struct {
-	Known   bool // whether it exists
-	There   bool
-	Held    bool // it has finalizers
-	Leaving bool // it is Terminating, and has finalizers
+	Visible     bool // whether it exists
+	Exists      bool
+	Finalized   bool // it has finalizers
+	Terminating bool // it is Terminating, and has finalizers
 }
 
 // Options of a Part. All are needed.
@@ -72,7 +72,7 @@ type record struct {
 
 type ties struct {
 	needs     []need
-	deeds     []deed
+	acts      []act
 	below     []need          // of the objects that name it
 	refers    []reference     // that keep finalizers of others
 	published []need          // Secrets that its status names
@@ -101,8 +101,8 @@ type needed struct {
 	by map[string]bool
 }
 
-// Part writes the references into the facts. Callers serialize calls of Follow, Keep, Forget, Regrant,
-// Resight and Settle; all other methods only read.
+// Part writes the references into the facts. Callers serialize calls of Follow, Keep, Forget, SetRights,
+// UpdateVisibility and Settle; all other methods only read.
 type Part struct {
 	options Options
 	doc     facts.Document
@@ -172,8 +172,8 @@ func (p *Part) ReadsFields(resource string) bool {
 	return r != nil && r.peers > 0
 }
 
-// Names reports whether Keep keeps all objects of a resource, so that others do not exist.
-func (p *Part) Names(resource string) bool {
+// KeepsAll reports whether Keep keeps all objects of a resource, so that others do not exist.
+func (p *Part) KeepsAll(resource string) bool {
 	r := p.plan.roles[resource]
 	return r != nil && r.named
 }
@@ -186,8 +186,8 @@ func (p *Part) Role(resource string) int {
 	return 0
 }
 
-// Resight records that visibility has changed.
-func (p *Part) Resight() { p.allDirty = true }
+// UpdateVisibility records that visibility has changed.
+func (p *Part) UpdateVisibility() { p.allDirty = true }
 
 // Keep reduces an object to names at once, and reports whether there is anything to forget.
 func (p *Part) Keep(resource string, key types.NamespacedName, obj runtime.Object) bool {
@@ -209,7 +209,7 @@ func (p *Part) Keep(resource string, key types.NamespacedName, obj runtime.Objec
 		}
 	}
 	held := len(m.GetFinalizers()) > 0
-	at := Presence{Known: true, There: true, Held: held, Leaving: held && m.GetDeletionTimestamp() != nil}
+	at := Presence{Visible: true, Exists: true, Finalized: held, Terminating: held && m.GetDeletionTimestamp() != nil}
 	if n := p.needed[id]; n != nil && (changed || n.Presence != at) {
 		p.touch(n)
 	}
@@ -262,7 +262,7 @@ func (p *Part) reduce(r *role, id Thing, m metav1.Object, obj runtime.Object, n 
 			now.needs = appendNeeds(now.needs, finalizer, n, whole())
 		}
 		for _, a := range rules.acts {
-			now.deeds = appendDeeds(now.deeds, finalizer, a, whole())
+			now.acts = appendActs(now.acts, finalizer, a, whole())
 		}
 		named := r.peers > 0 && facts.Custom(facts.GroupOf(id.Resource)) && !rules.builtIn
 		if named {
@@ -303,7 +303,7 @@ func (p *Part) reduce(r *role, id Thing, m metav1.Object, obj runtime.Object, n 
 	if b, is := obj.(*rbacv1.RoleBinding); is && p.plan.impersonates {
 		now.account = accountsOf(b)
 	}
-	if len(now.needs)+len(now.deeds)+len(now.below)+len(now.refers)+len(now.account)+len(now.published)+len(now.ids)+len(now.ranges)+len(now.places) == 0 {
+	if len(now.needs)+len(now.acts)+len(now.below)+len(now.refers)+len(now.account)+len(now.published)+len(now.ids)+len(now.ranges)+len(now.places) == 0 {
 		if now.ties = &untied; len(now.waits) == 0 {
 			return nil
 		}
@@ -387,10 +387,10 @@ func accountsOf(b *rbacv1.RoleBinding) map[string]bool {
 }
 
 func (p *Part) index(id Thing, r *record, in bool) {
-	if len(r.needs)+len(r.deeds) > 0 {
+	if len(r.needs)+len(r.acts) > 0 {
 		p.carriers.Set(id.Namespace, id, in)
 	}
-	if len(r.needs)+len(r.deeds)+len(r.account) > 0 {
+	if len(r.needs)+len(r.acts)+len(r.account) > 0 {
 		p.dirtyNeeds[id.Namespace] = true
 	}
 	if len(r.waits) > 0 {

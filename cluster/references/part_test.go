@@ -18,11 +18,11 @@ import (
 // nowhere is a World without objects.
 type nowhere struct{}
 
-func (nowhere) Look(string, types.NamespacedName) Presence { return Presence{Known: true} }
+func (nowhere) Presence(string, types.NamespacedName) Presence { return Presence{Visible: true} }
 
 func (nowhere) Undefined(schema.GroupKind) bool { return false }
 
-func (nowhere) Lets(string, string, string, catalog.Deed, string) (lets, known bool, only []Thing) {
+func (nowhere) Allows(string, string, string, catalog.Operation, string) (lets, known bool, only []Thing) {
 	return false, false, nil
 }
 
@@ -98,12 +98,12 @@ type unread string
 
 func (unread) Undefined(schema.GroupKind) bool { return false }
 
-func (unread) Lets(string, string, string, catalog.Deed, string) (lets, known bool, only []Thing) {
+func (unread) Allows(string, string, string, catalog.Operation, string) (lets, known bool, only []Thing) {
 	return false, false, nil
 }
 
-func (u unread) Look(resource string, _ types.NamespacedName) Presence {
-	return Presence{Known: resource != string(u)}
+func (u unread) Presence(resource string, _ types.NamespacedName) Presence {
+	return Presence{Visible: resource != string(u)}
 }
 
 // TestUnknown checks that lookups cover the objects that objects of a namespace need, and those
@@ -153,7 +153,7 @@ func TestRoles(t *testing.T) {
 	p := New(facts.Document{}, Options{Catalog: c, MaxNames: 5, World: nowhere{}})
 	p.Follow(map[string]bool{"secrets": true, "configmaps": true})
 	for _, resource := range []string{"secrets", "configmaps", "persistentvolumeclaims"} {
-		if p.ReadsWhole(resource) || p.Names(resource) {
+		if p.ReadsWhole(resource) || p.KeepsAll(resource) {
 			t.Errorf("%s are read, and nothing needs them", resource)
 		}
 	}
@@ -164,7 +164,7 @@ func TestRoles(t *testing.T) {
 		"challenges.acme.cert-manager.io": {true, false}, "volumeattributesclasses.storage.k8s.io": {false, false},
 		"resourcegroups.resources.azure.com": {true, false},
 	} {
-		if got := [2]bool{p.ReadsWhole(resource), p.Names(resource)}; got != want {
+		if got := [2]bool{p.ReadsWhole(resource), p.KeepsAll(resource)}; got != want {
 			t.Errorf("%s: read whole and by name: %v, want %v", resource, got, want)
 		}
 	}

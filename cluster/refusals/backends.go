@@ -104,8 +104,8 @@ func (p *Part) refreshBackend(name types.NamespacedName) {
 	b.set(state, reason)
 }
 
-// Resight updates which resources are hidden.
-func (p *Part) Resight() {
+// UpdateVisibility updates which resources are hidden.
+func (p *Part) UpdateVisibility() {
 	before := p.hidden
 	for i, resource := range []string{"services", "endpointslices.discovery.k8s.io"} {
 		if p.hidden[i], _ = p.options.Sight.Hidden(resource); p.hidden[i] != facts.UnseenForbidden && p.hidden[i] != facts.UnseenElsewhere {

@@ -204,7 +204,7 @@ func TestBlockedFrom(t *testing.T) {
 	p, doc := partWith(t, Options{Sight: sight}, demo, mutating)
 	p.AskForObjects("demo")
 	services, slices := facts.Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("services"), Namespaced: true}, facts.Resource{GroupVersionResource: discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), Namespaced: true}
-	see := func(do func()) func() error { return func() error { do(); p.Resight(); return nil } }
+	see := func(do func()) func() error { return func() error { do(); p.UpdateVisibility(); return nil } }
 	for _, step := range []struct {
 		reason string
 		do     func() error

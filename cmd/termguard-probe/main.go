@@ -91,11 +91,11 @@ func again(ctx context.Context, options probe.Options, p publisher, kubeconfig s
 	if p.client, err = newClient(config); err != nil {
 		return fmt.Errorf("connect to the cluster: %w", err)
 	}
-	if err := probe.Restrain(complain); err != nil {
+	if err := probe.DropPrivileges(complain); err != nil {
 		return err
 	}
 	return repeat(ctx, every, func() error {
-		r, err := probe.Look(ctx, options)
+		r, err := probe.Inspect(ctx, options)
 		if err == nil {
 			err = p.publish(ctx, r)
 		}

@@ -81,7 +81,7 @@ func (p *publisher) mark(ctx context.Context, r report.Report) error {
 	now, message := metav1.NewTime(r.Time), r.Line()
 	c := map[string]any{"type": condition, "status": corev1.ConditionFalse, "reason": "PodsCanGo", "message": message, "lastHeartbeatTime": now}
 	status, severity := corev1.ConditionFalse, corev1.EventTypeNormal
-	if len(r.Holding()) > 0 {
+	if len(r.Blocking()) > 0 {
 		status, severity = corev1.ConditionTrue, corev1.EventTypeWarning
 		c["status"], c["reason"] = status, "PodHeldOnNode"
 	}

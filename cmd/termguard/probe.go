@@ -32,14 +32,14 @@ With -o plugin, it is a custom plugin of node-problem-detector: one line, and th
 Exit codes: 0 nothing found, 1 something found, 2 error.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := probe.Restrain(func(err error) { fmt.Fprintf(c.ErrOrStderr(), "termguard: %v\n", err) }); err != nil {
+			if err := probe.DropPrivileges(func(err error) { fmt.Fprintf(c.ErrOrStderr(), "termguard: %v\n", err) }); err != nil {
 				return err
 			}
-			r, err := probe.Look(c.Context(), options)
+			r, err := probe.Inspect(c.Context(), options)
 			if err == nil {
 				err = writeProbe(c.OutOrStdout(), r, output)
 			}
-			return cmp.Or(err, findings(len(r.Holding()) > 0))
+			return cmp.Or(err, findings(len(r.Blocking()) > 0))
 		},
 	}
 	outputOf(c, &output, "text, json, or plugin: one line for node-problem-detector", "text", "json", "plugin")

@@ -33,7 +33,7 @@ func newWebhook() *cobra.Command {
 				return errors.New("--client-cn needs --client-ca-file, the authority whose names count")
 			}
 			// It may name policies in a folder, a bundle or a ConfigMap.
-			if o.Config, err = settings.read(policies.EmbeddedIDs()); err != nil && !config.OnlyNoPolicy(err) {
+			if o.Config, err = settings.read(policies.EmbeddedIDs()); err != nil && !config.OnlyUnknownPolicies(err) {
 				return err
 			}
 			o.Folders, o.ConfigFile, o.ReadConfig = settings.policies, settings.config, settings.read

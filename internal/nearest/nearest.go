@@ -21,8 +21,8 @@ func Hint(name string, candidates []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// Misspelt reports whether a name is at most two letters off one of the candidates.
-func Misspelt(name string, candidates []string) bool {
+// IsTypo reports whether a name is at most two letters off one of the candidates.
+func IsTypo(name string, candidates []string) bool {
 	const slips = 2
 	for _, candidate := range candidates {
 		if levenshtein.ComputeDistance(name, candidate) <= slips {

@@ -105,15 +105,15 @@ func (r *Report) Add(f Finding) {
 	r.Findings = append(r.Findings, f)
 }
 
-// Miss records something that was not inspected.
-func (r *Report) Miss(format string, args ...any) {
+// AddUnseen records something that was not inspected.
+func (r *Report) AddUnseen(format string, args ...any) {
 	if len(r.Unseen) < MaxFindings {
 		r.Unseen = append(r.Unseen, shorten(fmt.Sprintf(format, args...)))
 	}
 }
 
-// Holding returns the findings that may keep a pod from terminating.
-func (r Report) Holding() (all []Finding) {
+// Blocking returns the findings that may keep a pod from terminating.
+func (r Report) Blocking() (all []Finding) {
 	for _, f := range r.Findings {
 		if f.Certainty != Note {
 			all = append(all, f)
@@ -185,8 +185,8 @@ func shorten(text string) string {
 	return text[:end]
 }
 
-// Whom names the pod of a finding.
-func (f Finding) Whom() string {
+// Subject names the pod of a finding.
+func (f Finding) Subject() string {
 	switch {
 	case f.Pod == nil:
 		return "every pod of this node"
@@ -206,7 +206,7 @@ func (r Report) Page() *page.Page {
 	var p page.Page
 	for _, f := range r.Findings {
 		verdict := verdicts[f.Certainty]
-		p.Verdict(f.Whom()+": ", verdict.word, verdict.tone, fmt.Sprintf(": %s [%s]", f.Evidence, f.Cause))
+		p.Verdict(f.Subject()+": ", verdict.word, verdict.tone, fmt.Sprintf(": %s [%s]", f.Evidence, f.Cause))
 		if f.Remedy != "" {
 			p.Item("  ", "%s", f.Remedy)
 		}
@@ -227,7 +227,7 @@ const maxLine = 80
 
 // Line returns the first finding and the number of others, for a custom plugin of node-problem-detector.
 func (r Report) Line() string {
-	all := r.Holding()
+	all := r.Blocking()
 	if len(all) == 0 {
 		return "nothing blocks the deletion of pods"
 	}
@@ -235,7 +235,7 @@ func (r Report) Line() string {
 	if len(all)+r.Omitted > 1 {
 		more = fmt.Sprintf(" (+%d)", len(all)+r.Omitted-1)
 	}
-	line := printable.Line(fmt.Sprintf("%s: %s", all[0].Cause, all[0].Whom()))
+	line := printable.Line(fmt.Sprintf("%s: %s", all[0].Cause, all[0].Subject()))
 	if room := maxLine - len(more); len(line) > room {
 		line = strings.ToValidUTF8(line[:room-len("…")], "") + "…"
 	}

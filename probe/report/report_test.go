@@ -41,8 +41,8 @@ func TestNotesLeaveRoom(t *testing.T) {
 		r.Add(Finding{Cause: Stuck, Certainty: Note})
 	}
 	r.Add(Finding{Cause: Immutable, Certainty: Will})
-	if len(r.Holding()) != 1 || len(r.Findings)+r.Omitted != MaxFindings+1 {
-		t.Errorf("%d of %d findings hold, and %d are omitted", len(r.Holding()), len(r.Findings), r.Omitted)
+	if len(r.Blocking()) != 1 || len(r.Findings)+r.Omitted != MaxFindings+1 {
+		t.Errorf("%d of %d findings hold, and %d are omitted", len(r.Blocking()), len(r.Findings), r.Omitted)
 	}
 }
 

@@ -99,7 +99,7 @@ func TestFrozenVersion2(t *testing.T) {
 			if err := os.Symlink(top, filepath.Join(root, "sys/fs/cgroup")); err != nil {
 				t.Fatal(err)
 			}
-			got, err := probe.Look(t.Context(), probe.Options{Root: root})
+			got, err := probe.Inspect(t.Context(), probe.Options{Root: root})
 			if err != nil {
 				t.Fatal(err)
 			}

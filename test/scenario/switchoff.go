@@ -54,7 +54,7 @@ func switchOff(ctx context.Context, s Scenario, input map[string]any, world *clu
 		return nil, err
 	}
 	off := []string{""}
-	for _, p := range all.Asked(trigger, input, world) {
+	for _, p := range all.Relevant(trigger, input, world) {
 		off = append(off, p.ID)
 	}
 	var wrong []string

@@ -242,7 +242,7 @@ func (r *rules) start(ctx context.Context, client kubernetes.Interface) (*polici
 	}
 	// A policy may be missing because its ConfigMap was deleted: unlike a typo, that must not prevent the
 	// start.
-	if r.config, err = r.options.ReadConfig(set.IDs()); err != nil && (!config.OnlyNoPolicy(err) || config.MeansAnother(err, policies.EmbeddedIDs())) {
+	if r.config, err = r.options.ReadConfig(set.IDs()); err != nil && (!config.OnlyUnknownPolicies(err) || config.MisspellsPolicy(err, policies.EmbeddedIDs())) {
 		return nil, err
 	}
 	if err != nil {
@@ -450,7 +450,7 @@ func (r *rules) reject(name string, configMap *corev1.ConfigMap, err error) {
 	}
 	r.rejections[name] = err.Error()
 	r.reloads.WithLabelValues("refused").Inc()
-	if name == configuration && config.OnlyNoPolicy(err) {
+	if name == configuration && config.OnlyUnknownPolicies(err) {
 		r.log.Error("the configuration names policies that do not exist; the rest is in force, or the previous version", "error", err)
 	} else {
 		r.log.Error("rejected; the previous version stays in force", "source", name, "error", err)

@@ -49,7 +49,7 @@ type Options struct {
 	// authority, by Certs. Learned facts are in Certs.Namespace, too.
 	CertificateFile, KeyFile string
 	Certs                    certs.Options
-	// ClientCAFile and ClientNames are as in certs.NewClients. Without a file anyone may send reviews.
+	// ClientCAFile and ClientNames are as in certs.NewClientVerifier. Without a file anyone may send reviews.
 	ClientCAFile string
 	ClientNames  []string
 	// Deadline and ShowObjectNames are as in webhook.Options.
@@ -76,7 +76,7 @@ func Run(ctx context.Context, options Options) error {
 	}, []string{"part"})
 	var verify func(tls.ConnectionState) error
 	if options.ClientCAFile != "" {
-		clients, err := certs.NewClients(options.ClientCAFile, options.ClientNames, log)
+		clients, err := certs.NewClientVerifier(options.ClientCAFile, options.ClientNames, log)
 		if err != nil {
 			return err
 		}
@@ -196,8 +196,8 @@ func Run(ctx context.Context, options Options) error {
 
 func certificateSource(options Options) (*certs.Source, error) {
 	if options.CertificateFile != "" {
-		return certs.Files(options.CertificateFile, options.KeyFile, options.Log), nil
+		return certs.FromFiles(options.CertificateFile, options.KeyFile, options.Log), nil
 	}
 	options.Certs.Log = options.Log
-	return certs.Embedded(options.Cluster, options.Certs)
+	return certs.FromAuthority(options.Cluster, options.Certs)
 }
