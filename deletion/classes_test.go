@@ -57,7 +57,7 @@ func TestClasses(t *testing.T) {
 // TestClassesPage compares the table in docs/delete.md with Classes, or writes it.
 func TestClassesPage(t *testing.T) {
 	var table strings.Builder
-	table.WriteString("| class | a step that | what is lost | allowed by |\n|---|---|---|---|\n")
+	table.WriteString("| permission | a step that | what is lost | allowed by |\n|---|---|---|---|\n")
 	for _, m := range Classes {
 		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", m.Class, m.Does, m.Lost, m.Consent)
 	}
