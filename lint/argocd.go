@@ -38,15 +38,7 @@ func (e *evaluator) selfManagedControllers(subjects []*subject) (controllers []*
 		}
 		sub.selfManaged = true
 		sub.object.Object["status"] = map[string]any{"resources": []any{map[string]any{"group": "apps", "kind": "StatefulSet", "name": argoController}}}
-		labels := map[string]any{"app.kubernetes.io/name": argoController}
-		controllers = append(controllers, &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "apps/v1", "kind": "StatefulSet",
-			"metadata": map[string]any{"name": argoController, "namespace": sub.object.GetNamespace()},
-			"spec": map[string]any{
-				"selector": map[string]any{"matchLabels": labels},
-				"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"containers": []any{map[string]any{"name": "controller", "image": "quay.io/argoproj/argocd"}}}},
-			},
-		}})
+		controllers = append(controllers, deployed("StatefulSet", sub.object.GetNamespace(), argoController, "quay.io/argoproj/argocd"))
 	}
 	return controllers
 }

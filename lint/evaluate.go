@@ -52,6 +52,10 @@ func (r *run) evaluate(ctx context.Context, m *sets.Manifests) error {
 	}
 	objects = append(objects, r.definitionsInOtherFiles(objects)...)
 	objects = append(objects, e.selfManagedControllers(subjects)...)
+	installed := e.installed(subjects)
+	for _, sub := range installed {
+		objects = append(objects, sub.object)
+	}
 	set := manifests.Set{
 		Objects:   objects,
 		Namespace: m.Chart(),
@@ -71,6 +75,11 @@ func (r *run) evaluate(ctx context.Context, m *sets.Manifests) error {
 	resources := cluster.Resources(objects)
 	for _, sub := range subjects {
 		e.add(sub, resources[sub.object.GroupVersionKind()])
+	}
+	for _, sub := range installed {
+		if !sub.stays || e.index[policies.Object{Resource: "namespaces", Name: sub.object.GetNamespace()}] != nil {
+			e.add(sub, resources[sub.object.GroupVersionKind()])
+		}
 	}
 	return e.evaluate(ctx, append(subjects, e.impliedNamespaces(subjects)...))
 }

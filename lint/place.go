@@ -2,6 +2,7 @@ package lint
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/termguard/termguard/lint/sets"
@@ -22,6 +23,11 @@ func (e *evaluator) addFinding(question Question, sub *subject, f policies.Findi
 	f = forAuthor(f)
 	if hint := e.run.hintFor(sub.Object, f); hint != "" {
 		f.Evidence = append(slices.Clone(f.Evidence), hint)
+	}
+	for _, o := range f.Objects {
+		if other := e.index[o]; other != nil && other.installedBy != "" {
+			f.Evidence = append(slices.Clone(f.Evidence), fmt.Sprintf("%s installs %s %s", other.installedBy, other.target.Type.Kind, other.target.Name))
+		}
 	}
 	if f.Severity == policies.None {
 		return

@@ -90,6 +90,8 @@ type subject struct {
 	object      *unstructured.Unstructured // as it would be in the cluster
 	implied     bool                       // manifests name it, but do not contain it
 	selfManaged bool                       // an Application that deploys its own Argo CD
+	installedBy string                     // of an implied workload
+	stays       bool                       // unless its namespace is deleted, too
 }
 
 func (e *evaluator) subjects(ctx context.Context) (subjects []*subject, err error) {

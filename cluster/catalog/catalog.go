@@ -171,6 +171,13 @@ func (w Workload) Matches(kind, namespace, name string, images []string) bool {
 	return found && strings.Contains(w.Name, "-") && versionSuffix.MatchString(rest)
 }
 
+// InstalledBy reports whether a Helm chart, or a package of OLM, usually installs w, which is the owner's.
+func (w Workload) InstalledBy(chart, owner string) bool {
+	owner = strings.ReplaceAll(strings.ToLower(owner), " ", "-")
+	names := []string{w.Name, strings.TrimSuffix(w.Name, "-controller-manager"), w.Image, owner, owner + "-operator"}
+	return chart != "" && !Generic(chart) && slices.Contains(names, chart)
+}
+
 // longer reports whether the words before w.Name are the image's, not a release's.
 func (w Workload) longer(name, image string) bool {
 	return glob("*-"+w.Name, image) && (name == image || strings.HasSuffix(name, "-"+image))

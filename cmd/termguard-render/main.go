@@ -71,12 +71,15 @@ type request struct {
 	Root   string   `json:"root"`
 	Dir    string   `json:"dir"`
 	Values []string `json:"values"`
+	// Lenient renders a chart without the charts and values that it lacks.
+	Lenient bool `json:"lenient"`
 }
 
 type answer struct {
 	Text      string   `json:"text,omitempty"`
 	Files     []string `json:"files,omitempty"`
 	Namespace string   `json:"namespace,omitempty"`
+	Missing   []string `json:"missing,omitempty"` // charts, except those that a condition may leave out
 	Error     string   `json:"error,omitempty"`
 }
 
@@ -118,7 +121,7 @@ func (r request) render() (a answer, err error) {
 			return a, err
 		}
 		a.Namespace = namespace
-		a.Text, err = renderChart(r.Dir, r.Values)
+		a.Text, a.Missing, err = renderChart(r.Dir, r.Values, r.Lenient)
 	case "kustomization":
 		a.Text, a.Files, err = renderKustomization(root, r.Dir)
 	default:
@@ -132,33 +135,40 @@ const namespace = "release"
 
 // renderChart returns the output of helm template, with hooks, in installation order, under comments that
 // name the templates. It skips the values schema, which may refer to remote ones.
-func renderChart(dir string, files []string) (string, error) {
+func renderChart(dir string, files []string, lenient bool) (text string, missing []string, err error) {
 	c, err := loader.LoadDir(dir)
 	if err != nil && !unversioned(c) {
-		return "", err
+		return "", nil, err
 	}
-	if missing := missingCharts(c); len(missing) > 0 {
-		return "", fmt.Errorf("its charts/ lacks %s: run helm dependency build", strings.Join(missing, ", "))
+	var lacks []string
+	for _, needed := range missingCharts(c) {
+		lacks = append(lacks, needed.Name)
+		if needed.Condition == "" && len(needed.Tags) == 0 {
+			missing = append(missing, needed.Name)
+		}
+	}
+	if len(lacks) > 0 && !lenient {
+		return "", nil, fmt.Errorf("its charts/ lacks %s: run helm dependency build", strings.Join(lacks, ", "))
 	}
 	values := map[string]any{}
 	for _, file := range files {
 		more, err := readValues(file)
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		values = loader.MergeMaps(values, more)
 	}
 	if err := chartutil.ProcessDependencies(c, values); err != nil {
-		return "", fmt.Errorf("process the dependencies: %w", err)
+		return "", nil, fmt.Errorf("process the dependencies: %w", err)
 	}
 	release := common.ReleaseOptions{Name: "release", Namespace: namespace, Revision: 1, IsInstall: true}
 	all, err := commonutil.ToRenderValuesWithSchemaValidation(c, values, release, nil, true)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	rendered, err := engine.Render(c, all)
+	rendered, err := engine.Engine{LintMode: lenient}.Render(c, all)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	for name := range rendered {
 		if strings.HasSuffix(name, "NOTES.txt") {
@@ -167,7 +177,7 @@ func renderChart(dir string, files []string) (string, error) {
 	}
 	hooks, objects, err := releaseutil.SortManifests(rendered, nil, releaseutil.InstallOrder)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	for _, hook := range hooks {
 		objects = append(objects, releaseutil.Manifest{Name: hook.Path, Content: hook.Manifest})
@@ -176,7 +186,7 @@ func renderChart(dir string, files []string) (string, error) {
 	for _, object := range objects {
 		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", object.Name, object.Content)
 	}
-	return out.String(), nil
+	return out.String(), missing, nil
 }
 
 // unversioned sets a missing version, which some projects set at release, if the chart lacks nothing else.
@@ -189,10 +199,10 @@ func unversioned(c *chart.Chart) bool {
 	return c.Validate() == nil
 }
 
-func missingCharts(c *chart.Chart) (missing []string) {
+func missingCharts(c *chart.Chart) (missing []*chart.Dependency) {
 	for _, needed := range c.Metadata.Dependencies {
 		if !slices.ContainsFunc(c.Dependencies(), func(is *chart.Chart) bool { return is.Name() == needed.Name }) {
-			missing = append(missing, needed.Name)
+			missing = append(missing, needed)
 		}
 	}
 	return missing

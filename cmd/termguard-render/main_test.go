@@ -189,6 +189,8 @@ func TestRun(t *testing.T) {
 		"a function in a container":     {"kustomization function", nil, nil, "external plugins disabled"},
 		"a generator over a large file": {"kustomization large", nil, nil, "has 1024 MiB, and at most 16 are read"},
 		"a chart without what it has":   {"chart lacks", nil, nil, "its charts/ lacks db: run helm dependency build"},
+		"one that may be rendered so":   {"chart --lenient lacks", nil, []string{"Secret"}, ""},
+		"required values left out":      {"chart --lenient broken", nil, nil, ""},
 		"a chart without values":        {"chart plain", []string{"metadata: {name: unnamed}"}, nil, ""},
 		"a chart that is broken":        {"chart broken", nil, nil, "say how long"},
 		"no chart":                      {"chart base", nil, nil, "Chart.yaml"},
@@ -210,6 +212,8 @@ func TestRun(t *testing.T) {
 				switch word {
 				case "--values":
 					r.Values = append(r.Values, words[i+1])
+				case "--lenient":
+					r.Lenient = true
 				case "--root":
 					r.Root = words[i+1]
 				}

@@ -68,6 +68,7 @@ const (
 	renderingOff                        // why
 	remoteKustomization                 // a folder
 	renderFailure                       // a folder, and why
+	partlyRendered                      // a chart, and why
 	Template                            // a file
 	IncompleteWebhooks                  // a webhook configuration
 	PatchedWebhooks                     // a webhook configuration
@@ -85,6 +86,7 @@ var noteTexts = [...]struct{ noun, text, one string }{
 	renderingOff:            {"", "nothing is rendered, as FIRST", ""},
 	remoteKustomization:     {"kustomization", "COUNT (NAMES) read as the files stand, without patches: the rest of what is needed is elsewhere, and nothing is fetched", ""},
 	renderFailure:           {"charts and kustomization", "COUNT could not be rendered, and are read as their files stand: NAMES", "1 chart or kustomization could not be rendered, and is read as its files stand: NAMES"},
+	partlyRendered:          {"chart", "COUNT rendered without what is missing: NAMES", ""},
 	Template:                {"template", "COUNT skipped (NAMES): render first, as in helm template CHART | termguard lint -", ""},
 	IncompleteWebhooks:      {"webhook configuration", "what COUNT (NAMES) would see is unknown: the rules are filled in at run time", ""},
 	PatchedWebhooks:         {"webhook configuration", "what COUNT (NAMES) would see is unknown: a kustomization patches the rules, and was not rendered", ""},
@@ -124,10 +126,12 @@ func JoinFirst(names []string) string {
 // maxReason bounds an error in a note, in bytes, from its end: libraries write the cause last.
 const maxReason = 240
 
-func (l *Log) noteFailure(name string, err error) {
-	reason := strings.Join(strings.Fields(err.Error()), " ")
+func (l *Log) noteFailure(name string, err error) { l.noteReason(renderFailure, name, err.Error()) }
+
+func (l *Log) noteReason(kind Note, name, reason string) {
+	reason = strings.Join(strings.Fields(reason), " ")
 	if len(reason) > maxReason {
 		reason = "… " + strings.ToValidUTF8(reason[len(reason)-maxReason:], "")
 	}
-	l.AddNote(renderFailure, name+": "+reason)
+	l.AddNote(kind, name+": "+reason)
 }

@@ -68,13 +68,17 @@ type request struct {
 	Root   string   `json:"root"` // which links may not leave
 	Dir    string   `json:"dir"`
 	Values []string `json:"values,omitempty"`
+	// Lenient renders a chart without the charts and values that it lacks.
+	Lenient bool `json:"lenient,omitempty"`
 }
 
 type rendering struct {
 	Text      string   `json:"text"`
 	Files     []string `json:"files"`
 	Namespace string   `json:"namespace"`
+	Missing   []string `json:"missing"` // charts that a chart depends on
 	Error     string   `json:"error"`
+	lacks     string   // why a chart was rendered in part
 }
 
 // requestsPerRenderer is per process: starting one takes as long as some five answers.
@@ -114,7 +118,7 @@ func renderAll(ctx context.Context, program string, builds []*build, done func(*
 	wait.Wait()
 }
 
-// renderBuild tries other values of a chart that rejects its own.
+// renderBuild tries other values of a chart that rejects its own, and then renders it in part.
 func (r *renderer) renderBuild(ctx context.Context, b *build) (rendering, error) {
 	first, err := r.render(ctx, b.request)
 	if err != nil || first.Error == "" || b.request.Kind != "chart" {
@@ -127,7 +131,14 @@ func (r *renderer) renderBuild(ctx context.Context, b *build) (rendering, error)
 			return a, err
 		}
 	}
-	return first, nil
+	q := b.request
+	q.Lenient = true
+	a, err := r.render(ctx, q)
+	if err != nil || a.Error != "" {
+		return first, err
+	}
+	a.lacks = first.Error
+	return a, nil
 }
 
 type renderer struct {
@@ -201,6 +212,7 @@ type build struct {
 	sources   []string            // that a kustomization includes
 	locations map[string]location // by path without links
 	namespace string              // of objects without one, "" for kubectl's default
+	missing   []string            // charts that it depends on
 }
 
 type location struct{ name, path string }
@@ -255,6 +267,7 @@ func (in *Input) render(ctx context.Context) error {
 		if bytes += len(a.Text); err == nil && bytes > maxInMemory {
 			err = fmt.Errorf("all of them together have more than %d MiB", maxInMemory>>20)
 		}
+		a.lacks = strings.ReplaceAll(a.lacks, b.request.Root+string(filepath.Separator), "")
 		if err == nil && a.Error != "" {
 			err = errors.New(strings.ReplaceAll(a.Error, b.request.Root+string(filepath.Separator), ""))
 		}
@@ -262,7 +275,10 @@ func (in *Input) render(ctx context.Context) error {
 			in.noteFailure(b.directory.Name, err)
 			return
 		}
-		b.locations, b.sources, b.namespace = locations, a.Files, a.Namespace
+		if a.lacks != "" {
+			in.noteReason(partlyRendered, b.directory.Name, a.lacks)
+		}
+		b.locations, b.sources, b.namespace, b.missing = locations, a.Files, a.Namespace, a.Missing
 		file := &files.File{Name: path.Join(b.directory.Name, b.fileName), Rendered: b.directory.Path, Content: []byte(a.Text)}
 		in.Sets = append(in.Sets, &Set{Input: in, given: []*files.File{file}, build: b})
 		for _, name := range a.Files {

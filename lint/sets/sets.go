@@ -4,6 +4,7 @@ package sets
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,6 +100,21 @@ func (s *Set) Chart() string {
 		return ""
 	}
 	return s.build.namespace
+}
+
+// Charts returns charts elsewhere that a chart or kustomization depends on, and their namespace, if known.
+func (s *Set) Charts() (names []string, namespace string) {
+	if s.build != nil {
+		return s.build.missing, ""
+	}
+	for _, d := range s.directories {
+		k := s.kustomizations[d.Path]
+		namespace = cmp.Or(namespace, k.Namespace)
+		for _, chart := range slices.Concat(k.HelmCharts, k.HelmChartInflationGenerator) {
+			names = append(names, chart.Name, chart.ChartName)
+		}
+	}
+	return names, namespace
 }
 
 // IsSelected reports whether findings in a file count.
