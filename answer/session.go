@@ -80,7 +80,7 @@ func (s Session) Find(ctx context.Context, q *Question) (*cluster.World, error) 
 func (s Session) Judge(ctx context.Context, world *cluster.World, q Question) (Answer, error) {
 	deletes := q.As != AsDrain && q.As != AsEvict
 	var notes []string
-	if deletes && s.Facts.Dial == nil && world != nil {
+	if deletes && (s.Snapshot || s.Facts.Dial == nil) && world != nil {
 		unseen, err := s.certificates(ctx, world, q.Targets)
 		if err != nil {
 			return Answer{}, err

@@ -9,6 +9,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,8 +19,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// TestCertificates checks that check verifies the certificate of a webhook that fails closed by the Secret that its
-// pods mount, reads no other Secret, and says if it may not.
+// TestCertificates checks that check, of a snapshot too, and delete verify the certificate of a webhook that fails closed by the Secret
+// that its pods mount, read no other Secret, and say if they may not.
 func TestCertificates(t *testing.T) {
 	issued := func() string {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -84,16 +86,31 @@ func TestCertificates(t *testing.T) {
 					secrets = append(secrets, r.URL.Path)
 				}
 			}
-			var out, errs bytes.Buffer
-			run(t.Context(), []string{"termguard", "check", "cm/it", "-n", "demo", "--kubeconfig", c.kubeconfig}, nil, &out, &errs)
-			for _, want := range tc.want {
-				if !strings.Contains(out.String(), want) {
-					t.Errorf("it does not say %q: %s%s", want, &out, &errs)
+			ask := func(args ...string) string {
+				var out, errs bytes.Buffer
+				if code := run(t.Context(), append([]string{"termguard", args[0], "cm/it", "-n", "demo"}, args[1:]...), nil, &out, &errs); code > exitFindings {
+					t.Errorf("%v: %s", args, &errs)
+				}
+				return out.String()
+			}
+			for _, text := range []string{ask("check", "--kubeconfig", c.kubeconfig), ask("delete", "--dry-run", "--kubeconfig", c.kubeconfig)} {
+				for _, want := range tc.want {
+					if !strings.Contains(text, want) {
+						t.Errorf("it does not say %q: %s", want, text)
+					}
+				}
+				if strings.Contains(text, tc.not) || strings.Contains(text, "c2VjcmV0") {
+					t.Errorf("it says %q: %s", tc.not, text)
 				}
 			}
-			if strings.Contains(out.String(), tc.not) || strings.Contains(out.String(), "c2VjcmV0") {
-				t.Errorf("it says %q: %s", tc.not, &out)
+			file := filepath.Join(t.TempDir(), "world.yaml")
+			if err := os.WriteFile(file, []byte(world(tc.stored, tc.operation)), 0o600); err != nil {
+				t.Fatal(err)
 			}
+			if text, want := ask("check", "--snapshot", file), "unseen: certificate of webhook guard/deny.x.io"; !strings.Contains(text, want) {
+				t.Errorf("of a snapshot, it does not say %q: %s", want, text)
+			}
+			secrets = slices.Compact(secrets)
 			if want := []string{"/api/v1/namespaces/ops/secrets/guard-tls"}; !slices.Equal(secrets, want) {
 				t.Errorf("read %v, want %v", secrets, want)
 			}
