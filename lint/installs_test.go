@@ -37,7 +37,7 @@ func TestInstalled(t *testing.T) {
 		"K3s":          {"K3s uninstalls the chart.", map[string]string{"a.yaml": "apiVersion: helm.cattle.io/v1\nkind: HelmChart\nmetadata: {name: mesh, namespace: kube-system}\nspec: {chart: kiali/kiali-operator, targetNamespace: ops}\n---\n" + kiali}, []string{together("medium", "HelmChart mesh")}},
 		"Application":  {"Argo CD deletes the chart's objects.", map[string]string{"a.yaml": app + "---\n" + kiali}, []string{together("medium", "Application mesh")}},
 		"Subscription": {"The operator is deleted with its namespace.", map[string]string{"a.yaml": olm + "---\n" + namespace + "---\n" + kiali}, []string{together("medium", "Subscription mesh")}},
-		"HelmCharts":   {"The kustomization takes the chart.", map[string]string{"kustomization.yaml": "namespace: ops\nhelmCharts: [{name: kiali-operator, repo: https://kiali.org/helm-charts}]\nresources: [a.yaml]\n", "a.yaml": kiali}, []string{together("medium", "a chart that it depends on")}},
+		"HelmCharts":   {"The kustomization takes the chart.", map[string]string{"kustomization.yaml": "helmCharts: [{name: kiali-operator, namespace: ops, repo: https://kiali.org/helm-charts}]\nresources: [a.yaml]\n", "a.yaml": kiali}, []string{together("medium", "a chart that it depends on")}},
 
 		"OnlyIt":     {"It has no object in the set.", map[string]string{"a.yaml": release}, nil},
 		"NoCascade":  {"Argo CD leaves the chart's objects.", map[string]string{"a.yaml": strings.Replace(app, ", finalizers: [resources-finalizer.argocd.argoproj.io]", "", 1) + "---\n" + kiali}, nil},

@@ -39,6 +39,7 @@ type patch struct{ Path, Patch string }
 type helmChart struct {
 	Name      string
 	ChartName string `yaml:"chartName"`
+	Namespace string
 }
 
 // ReadSmall reads an ordinary file of at most 1 MiB, such as a kustomization.

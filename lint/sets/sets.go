@@ -109,8 +109,8 @@ func (s *Set) Charts() (names []string, namespace string) {
 	}
 	for _, d := range s.directories {
 		k := s.kustomizations[d.Path]
-		namespace = cmp.Or(namespace, k.Namespace)
 		for _, chart := range slices.Concat(k.HelmCharts, k.HelmChartInflationGenerator) {
+			namespace = cmp.Or(namespace, k.Namespace, chart.Namespace)
 			names = append(names, chart.Name, chart.ChartName)
 		}
 	}
