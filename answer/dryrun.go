@@ -78,7 +78,7 @@ func (item *Item) dryRun(ctx context.Context, config *rest.Config, s Subject, op
 			results[0].Findings[i].Certainty, results[0].Findings[i].Kind = policies.Will, policies.KindRefused
 		}
 	}
-	err = parallel(ctx, reads, len(subjects), func(ctx context.Context, i int) error {
+	err = ReadEach(ctx, len(subjects), func(ctx context.Context, i int) error {
 		s := subjects[i]
 		if i > 0 {
 			results[i] = judge(s, deletion, s.on(client).Delete(ctx, s.Name, dry))
@@ -110,7 +110,7 @@ func oneOfEach(ctx context.Context, config *rest.Config, client dynamic.Interfac
 		return !t.Namespaced || !slices.Contains(t.verbs, "list") || t.deletable() != nil || t.Resource == "events"
 	})
 	lists, failed := make([]*unstructured.UnstructuredList, len(all)), make([]error, len(all))
-	err = parallel(ctx, reads, len(all), func(ctx context.Context, i int) error {
+	err = ReadEach(ctx, len(all), func(ctx context.Context, i int) error {
 		lists[i], failed[i] = client.Resource(all[i].GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 50})
 		return ctx.Err()
 	})

@@ -134,7 +134,7 @@ func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types
 		return r.Status == "uninstalled" || !within(r.Namespace) // only the history is left
 	})
 	found, errs := make([]Question, len(records)), make([]error, len(records))
-	_ = parallel(ctx, reads, len(records), func(ctx context.Context, i int) error {
+	_ = ReadEach(ctx, len(records), func(ctx context.Context, i int) error {
 		r := records[i]
 		stored, err := r.Read(ctx, core)
 		if err != nil {

@@ -24,8 +24,6 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-const reads = 16
-
 // maxCandidates bounds the objects listed for a hint.
 const maxCandidates = 500
 
@@ -36,7 +34,7 @@ func (t Types) Subjects(ctx context.Context, config *rest.Config, user authentic
 		return nil, nil, err
 	}
 	found, absent := make([]Subject, len(names)), make([]error, len(names))
-	err = parallel(ctx, reads, len(names), func(ctx context.Context, i int) error {
+	err = ReadEach(ctx, len(names), func(ctx context.Context, i int) error {
 		name := names[i]
 		typ, err := t.Find(name.Resource)
 		if errors.As(err, new(noTypeError)) {

@@ -194,6 +194,11 @@ func parallel(ctx context.Context, most, n int, work func(ctx context.Context, i
 	return working.Wait()
 }
 
+// ReadEach reads n objects, some at once.
+func ReadEach(ctx context.Context, n int, read func(ctx context.Context, i int) error) error {
+	return parallel(ctx, 16, n, read)
+}
+
 func each(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set, subjects []Subject, request func(Subject) *question.Request) ([]Item, error) {
 	items := make([]Item, len(subjects))
 	err := parallel(ctx, min(runtime.GOMAXPROCS(0), 1+len(subjects)/few), len(subjects), func(ctx context.Context, i int) (err error) {

@@ -145,7 +145,7 @@ func (e *Endings) ask(ctx context.Context, s Session, world *cluster.World, name
 	if err != nil {
 		return Answer{}, err
 	}
-	err = parallel(ctx, reads, len(endings), func(ctx context.Context, i int) error {
+	err = ReadEach(ctx, len(endings), func(ctx context.Context, i int) error {
 		end := &endings[i]
 		switch err := end.read(ctx, client); {
 		case ctx.Err() != nil:

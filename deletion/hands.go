@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -75,32 +74,32 @@ func (h *Hands) same(a, b policies.Object) bool {
 
 // note records the UIDs of the steps' objects.
 func (h *Hands) note(ctx context.Context, plan []answer.Step) error {
-	reads, ctx := errgroup.WithContext(ctx)
-	reads.SetLimit(16)
-	found := map[policies.Object]*types.UID{}
+	var names []policies.Object
 	for _, step := range plan {
 		for _, o := range step.Action.Targets() {
-			objects, _, err := h.objects(o)
-			if err != nil || h.uids[o] != "" || found[o] != nil { // the step itself reports the error
-				continue
+			if h.uids[o] == "" && !slices.Contains(names, o) {
+				names = append(names, o)
 			}
-			uid := new(types.UID)
-			found[o] = uid
-			reads.Go(func() error {
-				object, err := objects.Get(ctx, o.Name, metav1.GetOptions{})
-				if err == nil {
-					*uid = object.GetUID()
-				} else if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-					return fmt.Errorf("read %s: %w", o.Ref(), answer.Explain(err))
-				}
-				return nil
-			})
 		}
 	}
-	err := reads.Wait()
-	for o, uid := range found {
-		if *uid != "" {
-			h.uids[o] = *uid
+	uids := make([]types.UID, len(names))
+	err := answer.ReadEach(ctx, len(names), func(ctx context.Context, i int) error {
+		objects, _, err := h.objects(names[i])
+		if err != nil { // the step itself reports it
+			return nil //nolint:nilerr
+		}
+		object, err := objects.Get(ctx, names[i].Name, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			uids[i] = object.GetUID()
+		case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+			return fmt.Errorf("read %s: %w", names[i].Ref(), answer.Explain(err))
+		}
+		return nil
+	})
+	for i, o := range names {
+		if uids[i] != "" {
+			h.uids[o] = uids[i]
 		}
 	}
 	return err

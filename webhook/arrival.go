@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,21 +17,11 @@ type arrival struct {
 	reservation *reservation
 }
 
-type arrivalKey struct{}
-
-// arrivalOf returns one without a reservation for a review from another server.
-func (h *Handler) arrivalOf(ctx context.Context) arrival {
-	if at, ok := ctx.Value(arrivalKey{}).(*arrival); ok {
-		return *at
-	}
-	return arrival{started: time.Now(), reservation: h.memory.newReservation(0)}
-}
-
 // ServeHTTP answers one AdmissionReview, of v1 or v1beta1. controller-runtime's admission.Webhook decodes
 // without a memory limit, rejects a review of more than 7 MiB, and answers an unreadable body with 200 and no
 // uid.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
-	at := &arrival{started: time.Now()}
+	at := arrival{started: time.Now()}
 	// A late body occupies memory, and the API server no longer waits.
 	http.NewResponseController(w).SetReadDeadline(at.started.Add(apiServerTimeout)) // else the server's own limit applies
 	at.reservation = h.memory.newReservation(httpRequest.ContentLength)
@@ -68,7 +57,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, httpRequest *http.Request) {
 		h.reject(w, http.StatusBadRequest, failureNotReview, err)
 		return
 	}
-	response := h.Handle(context.WithValue(httpRequest.Context(), arrivalKey{}, at), review.request)
+	response := h.answer(httpRequest.Context(), review.request, at)
 	response.UID = review.request.UID
 	w.Header().Set("Content-Type", "application/json")
 	err = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{

@@ -47,6 +47,13 @@ func newAssessment(r *question.Request, rules *Rules, m cluster.Moment) assessme
 	return c
 }
 
+func triggerOf(r *question.Request) policies.Trigger {
+	if r.EditsFinalizers() {
+		return policies.FinalizerEdit
+	}
+	return policies.Delete
+}
+
 // assess returns when ctx ends, whatever the policies do.
 func (h *Handler) assess(ctx context.Context, r *question.Request, load *reservation) assessment {
 	rules := h.rules.Load()

@@ -136,10 +136,14 @@ type Rules struct {
 // Use is for reviews that begin from now on.
 func (h *Handler) Use(rules Rules) { h.rules.Store(&rules) }
 
-// Handle always answers: controller-runtime would turn an error or a panic into a refusal, which no
-// failurePolicy overrides.
-func (h *Handler) Handle(ctx context.Context, request admission.Request) (response admission.Response) {
-	at := h.arrivalOf(ctx)
+// Handle answers a review from another server, whose body has no reservation.
+func (h *Handler) Handle(ctx context.Context, request admission.Request) admission.Response {
+	return h.answer(ctx, request, arrival{started: time.Now(), reservation: h.memory.newReservation(0)})
+}
+
+// answer always answers: controller-runtime would turn an error or a panic into a refusal, which no failurePolicy
+// overrides.
+func (h *Handler) answer(ctx context.Context, request admission.Request, at arrival) (response admission.Response) {
 	o := &outcome{uid: request.UID, trigger: question.OnOther}
 	defer func() { h.metrics.observe(o, time.Since(at.started)) }()
 	defer func() {
@@ -149,13 +153,13 @@ func (h *Handler) Handle(ctx context.Context, request admission.Request) (respon
 			h.report(o)
 		}
 	}()
-	h.answer(ctx, request, at, o)
+	h.review(ctx, request, at, o)
 	response = o.response(h.options.ShowObjectNames)
 	h.report(o)
 	return response
 }
 
-func (h *Handler) answer(ctx context.Context, request admission.Request, at arrival, o *outcome) {
+func (h *Handler) review(ctx context.Context, request admission.Request, at arrival, o *outcome) {
 	r, err := question.Review(request)
 	if trigger := r.Trigger(); supportedTriggers[trigger] {
 		o.trigger = trigger
@@ -183,13 +187,6 @@ func (h *Handler) answer(ctx context.Context, request admission.Request, at arri
 var supportedTriggers = map[question.Trigger]bool{question.OnDelete: true, question.OnEviction: true, question.OnFinalizerEdit: true, question.OnFinalize: true}
 
 var errUnsupported = errors.New("no policy is about such a request; see the rules of the ValidatingWebhookConfiguration")
-
-func triggerOf(r *question.Request) policies.Trigger {
-	if r.EditsFinalizers() {
-		return policies.FinalizerEdit
-	}
-	return policies.Delete
-}
 
 var explanations = map[failure]string{
 	failureMalformed:  "parts of the admission request are missing",

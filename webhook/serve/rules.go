@@ -30,6 +30,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/termguard/termguard/config"
+	"github.com/termguard/termguard/internal/printable"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/webhook"
 )
@@ -40,7 +41,9 @@ const (
 	// Changes of files must take effect within 2 s, and compiling takes up to one.
 	pollInterval = 500 * time.Millisecond
 	listTimeout  = 5 * time.Second
-	resync       = 10 * time.Minute
+	// maxNote is in characters; an Event has 1024 bytes.
+	maxNote = 900
+	resync  = 10 * time.Minute
 )
 
 // policySource is a folder, an OPA bundle or a ConfigMap with custom policies.
@@ -456,7 +459,7 @@ func (r *rules) reject(name string, configMap *corev1.ConfigMap, err error) {
 		r.log.Error("rejected; the previous version stays in force", "source", name, "error", err)
 	}
 	if configMap != nil {
-		r.events.Eventf(configMap, corev1.EventTypeWarning, "PolicyRefused", "Rejected; the previous version stays in force: %s", truncate(err.Error()))
+		r.events.Eventf(configMap, corev1.EventTypeWarning, "PolicyRefused", "Rejected; the previous version stays in force: %s", printable.Cut(err.Error(), maxNote))
 	}
 }
 
@@ -467,15 +470,6 @@ func (r *rules) accept(name string, configMap *corev1.ConfigMap) {
 	if configMap != nil {
 		r.events.Event(configMap, corev1.EventTypeNormal, "PolicyInForce", "Its policies are in force")
 	}
-}
-
-// An Event has 1024 bytes.
-func truncate(text string) string {
-	const limit = 900
-	if len(text) > limit {
-		return strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return text
 }
 
 func (r *rules) updateStatus() {

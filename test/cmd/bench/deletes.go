@@ -101,7 +101,7 @@ func (s subject) letGo(ctx context.Context, client dynamic.Interface, side strin
 // Dry runs of deletes cause no watch events.
 func (b *bench) reviews(ctx context.Context, rounds int) error {
 	fmt.Printf("\nThe call of a delete as the API server counts it, and the processor time of a review; dry runs, %d of each in turn\n", rounds)
-	fmt.Fprintln(b.table, "\ttermguard: ms\tCPU µs\tno-op: ms\tCPU µs\tratio of calls\t")
+	fmt.Fprintln(b.table, "\ttermguard: ms\tCPU µs\tno-op: ms\tCPU µs\tratio of calls\tresident: MiB\tits own\t")
 	for _, s := range subjects {
 		const number = 1 << 20
 		for _, side := range sides {
@@ -138,7 +138,15 @@ func (b *bench) reviews(ctx context.Context, rounds int) error {
 			}
 			call[i], busy[i] = ms(calls.Mean()), float64((after[i].busy-before[i].busy).Microseconds())/float64(rounds)
 		}
-		fmt.Fprintf(b.table, "%s\t%.2f\t%.0f\t%.2f\t%.0f\t%.2f\t\n", s.name, call[0], busy[0], call[1], busy[1], call[0]/call[1])
+		rss, err := memoryMiB(b.Termguard.PID(), "VmRSS")
+		if err != nil {
+			return err
+		}
+		own, err := memoryMiB(b.Termguard.PID(), "RssAnon")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(b.table, "%s\t%.2f\t%.0f\t%.2f\t%.0f\t%.2f\t%.0f\t%.0f\t\n", s.name, call[0], busy[0], call[1], busy[1], call[0]/call[1], rss, own)
 		if err := b.profile(ctx, "review "+s.name, func() error {
 			for range 4 * rounds {
 				if err := s.of(b.dynamic, sides[0]).Delete(ctx, s.named(sides[0], number), metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
