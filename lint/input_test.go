@@ -157,3 +157,34 @@ func TestChangedReads(t *testing.T) {
 		t.Errorf("%d files were read, problems %v; want 2 of 401", r.Files, r.Problems)
 	}
 }
+
+// TestManyNamespaces lints a folder of 28,000 namespaces.
+func TestManyNamespaces(t *testing.T) {
+	race.Skip(t)
+	if testing.Short() {
+		t.Skip("it takes long: make check runs it")
+	}
+	const n = 28_000
+	files := map[string]string{}
+	for i := range 28 {
+		var text strings.Builder
+		for j := range n / 28 {
+			fmt.Fprintf(&text, "apiVersion: v1\nkind: Namespace\nmetadata: {name: n-%d-%d}\n---\n", i, j)
+		}
+		files[fmt.Sprintf("%d.yaml", i)] = text.String()
+	}
+	r := run(t, lint.Options{Input: sets.Options{Dir: write(t, files), Paths: []string{"."}}})
+	if len(r.Findings)+len(r.Problems)+len(r.Notes) != 0 || r.Objects != n {
+		t.Errorf("%d objects, %.2000q; want %d and nothing else", r.Objects, lines(r), n)
+	}
+}
+
+// TestHalfYAML reports the broken half of a file, and the findings of the other.
+func TestHalfYAML(t *testing.T) {
+	const text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900}\n---\napiVersion: v1\nkind: Pod\n  metadata: [\n"
+	r := run(t, lint.Options{Input: sets.Options{Dir: write(t, map[string]string{"a.yaml": text}), Paths: []string{"."}}})
+	want := []string{"a.yaml:4:39 apply may long-grace-period: a delete may wait up to 900 s for pods/a: the grace period is 900 s", "a.yaml:8:11 problem: invalid YAML: mapping values are not allowed in this context"}
+	if diff := cmp.Diff(want, lines(r)); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}

@@ -333,7 +333,10 @@ func TestAlternatives(t *testing.T) {
 		"Operator":   {"One installer has the operator, and another the custom resource.", map[string]string{"a.yaml": kialiCRD + namespace + kialiOperator, "b.yaml": kialiCRD + kiali}, nil},
 		"Namespace":  {"Files that only share a namespace are one.", map[string]string{"a.yaml": namespace + kialiCRD + kialiOperator, "b.yaml": namespace + kiali}, []string{"b.yaml:7 low operator-in-same-set kiali"}},
 		"Both":       {"A namespace and its objects: the installers are alternatives.", map[string]string{"a.yaml": namespace + kialiCRD + kialiOperator, "b.yaml": namespace + kialiOperator + kiali}, []string{"b.yaml:16 medium operator-in-same-set kiali"}},
-		"Given":      {"A kustomization says that they are one.", map[string]string{"kustomization.yaml": "resources: [a.yaml, b.yaml]", "a.yaml": kialiCRD + namespace + kialiOperator, "b.yaml": kialiCRD + kiali}, []string{"b.yaml:8 medium operator-in-same-set kiali"}},
+		"Releases": {"Two releases differ in one line.", map[string]string{"v1.yaml": kialiCRD + kialiOperator + kiali, "v2.yaml": strings.Replace(kialiCRD+kialiOperator+kiali, "kiali-operator}", "kiali-operator:v2}", 1)}, []string{
+			"v1.yaml:17 medium operator-in-same-set kiali", "v2.yaml:17 medium operator-in-same-set kiali",
+		}},
+		"Given": {"A kustomization says that they are one.", map[string]string{"kustomization.yaml": "resources: [a.yaml, b.yaml]", "a.yaml": kialiCRD + namespace + kialiOperator, "b.yaml": kialiCRD + kiali}, []string{"b.yaml:8 medium operator-in-same-set kiali"}},
 		"Three": {
 			"Each of three versions is evaluated by itself; other files belong to the largest.",
 			map[string]string{"v1.yaml": kialiCRD + kialiOperator, "v2.yaml": kialiCRD + kialiOperator + kiali, "v3.yaml": kialiCRD + kialiOperator + namespace + pods, "cr.yaml": strings.ReplaceAll(kiali, "name: kiali,", "name: other,")},

@@ -421,6 +421,25 @@ webhooks:
 	}
 }
 
+// TestSubchart checks that a sub-chart's objects are read only if its parent's values switch it on.
+func TestSubchart(t *testing.T) {
+	withRenderer(t)
+	for switched, want := range map[string][]string{
+		"false": nil, "true": {"charts/db/templates/pod.yaml:1:1 (app/charts/db/templates/pod.yaml) " + fmt.Sprintf(long, "it")},
+	} {
+		dir := write(t, map[string]string{
+			"Chart.yaml":           "apiVersion: v2\nname: app\nversion: 1.0.0\ndependencies: [{name: db, version: 1.0.0, condition: db.enabled}]\n",
+			"values.yaml":          "db: {enabled: " + switched + "}\n",
+			"templates/a.yaml":     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\n",
+			"charts/db/Chart.yaml": "apiVersion: v2\nname: db\nversion: 1.0.0\n", "charts/db/templates/pod.yaml": fmt.Sprintf(slow, "it") + "# {{ .Release.Name }}\n",
+		})
+		r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}, Render: true}})
+		if diff := cmp.Diff(want, lines(r)); diff != "" {
+			t.Errorf("enabled %s: -want, +got:\n%s", switched, diff)
+		}
+	}
+}
+
 // TestTwoReleases checks that the budget of a chart counts no workload of another chart: both are
 // rendered for a namespace of the same name.
 func TestTwoReleases(t *testing.T) {

@@ -64,6 +64,27 @@ func (p *Page) Command(indent int, command string) {
 	p.add(block{lead: strings.Repeat(" ", indent) + "$ ", after: command, command: true})
 }
 
+// Filled adds text in lines of a width; lead begins the first, and below the others.
+func (p *Page) Filled(lead, below, text string, width int) {
+	for _, line := range fill(printable.But(text, "\t"), lead, below, width) {
+		p.Line("%s", line)
+	}
+}
+
+// Excerpt adds a line of a file, and marks length characters of it.
+func (p *Page) Excerpt(number int, line string, from, length int, tone Tone) {
+	line = printable.But(line, "\t")
+	lead := fmt.Sprintf("%5d | ", number)
+	blank := strings.Map(func(r rune) rune {
+		if r == '\t' { // the mark is below its text
+			return r
+		}
+		return ' '
+	}, string([]rune(line)[:from]))
+	p.blocks = append(p.blocks, block{after: lead + line},
+		block{before: strings.Repeat(" ", len(lead)-2) + "| " + blank, word: "^" + strings.Repeat("~", length-1), tone: tone})
+}
+
 // Blank adds an empty line.
 func (p *Page) Blank() { p.blocks = append(p.blocks, block{}) }
 
@@ -301,11 +322,6 @@ func (b block) row(width int) (lines []string) {
 		return lines
 	}
 	return append(lines, fill(string(runes[column:]), begin, begin, width)...)
-}
-
-// Fill returns text in lines of a width; lead begins the first, and below the others.
-func Fill(text, lead, below string, width int) string {
-	return strings.Join(fill(text, lead, below, width), "\n") + "\n"
 }
 
 func fill(text, lead, below string, width int) (lines []string) {

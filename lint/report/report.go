@@ -31,7 +31,7 @@ type Format func(Report, io.Writer) error
 // Formats returns the formats by name, Text without color.
 func Formats() map[string]Format {
 	return map[string]Format{
-		"text":   Text{}.Write,
+		"text":   Text(false),
 		"json":   writeJSON,
 		"sarif":  writeSARIF,
 		"junit":  writeJUnit,
@@ -142,8 +142,5 @@ func level(f lint.Finding) string {
 		return "note"
 	}
 }
-
-// toPrintable keeps tabs, which may indent manifests.
-func toPrintable(text string) string { return printable.But(text, "\t") }
 
 func toPrintableLines(text string) string { return printable.But(text, "\t\r\n") }

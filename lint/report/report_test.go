@@ -17,6 +17,7 @@ import (
 	"github.com/termguard/termguard/lint/files"
 	"github.com/termguard/termguard/lint/sets"
 	"github.com/termguard/termguard/lint/triage"
+	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -86,7 +87,7 @@ func empty() Report {
 
 // TestGolden compares each format with a file; UPDATE_GOLDEN=1 writes it.
 func TestGolden(t *testing.T) {
-	formats := map[string]Format{"color.txt": Text{Color: true}.Write}
+	formats := map[string]Format{"color.txt": Text(true)}
 	for name, extension := range map[string]string{"text": "txt", "json": "json", "sarif": "sarif", "junit": "xml", "github": "github"} {
 		formats[extension] = Formats()[name]
 	}
@@ -287,9 +288,9 @@ func TestCaret(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			var b bytes.Buffer
-			Text{}.source(&b, tc.place, red)
-			if diff := cmp.Diff(tc.want, b.String()); diff != "" {
+			var p page.Page
+			addSource(&p, tc.place, page.Bad)
+			if diff := cmp.Diff(tc.want, p.String()); diff != "" {
 				t.Errorf("%s\n-want, +got:\n%s", tc.reason, diff)
 			}
 		})

@@ -54,7 +54,7 @@ func (r *runner) report(result report.Report) error {
 		if o.file == "" {
 			if o.format == "text" {
 				text = true
-				write = report.Text{Color: r.Color}.Write
+				write = report.Text(r.Color)
 			}
 			if err := lint.CatchPanic(func() error { return write(result, r.Stdout) }); err != nil {
 				errs = append(errs, fmt.Errorf("write the report: %w", err))

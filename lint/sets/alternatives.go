@@ -3,7 +3,6 @@ package sets
 import (
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/termguard/termguard/lint/files"
 )
@@ -15,79 +14,43 @@ func identityOf(o *files.Object) identity {
 	return identity{group, o.Kind, o.Namespace, o.Name}
 }
 
-// splitAlternatives makes a set of each file that defines the same webhooks or resources as a larger one, or
-// the same namespace with content, such as an installer and a quick start.
+// splitAlternatives makes a set of each file that has an object, other than a Namespace, which a larger file of
+// the set has too, such as an installer and a quick start. A kustomization combines the files that it lists.
 func (m *Manifests) splitAlternatives() []*Manifests {
-	if len(m.directories) == 0 || len(m.files) < 2 {
+	if len(m.directories) == 0 {
 		return []*Manifests{m}
 	}
-	definedIn := map[identity]*files.File{}
-	objects := map[*files.File]int{}
-	leader := map[*files.File]*files.File{} // of alternatives, by a tree
-	leaderOf := func(file *files.File) *files.File {
-		for leader[file] != nil {
-			file = leader[file]
-		}
-		return file
-	}
-	join := func(a, b *files.File) {
-		if a, b = leaderOf(a), leaderOf(b); a != b {
-			leader[a] = b
-		}
-	}
-	type pair struct{ a, b *files.File }
-	sameNamespace, sameContent := map[pair]bool{}, map[pair]bool{}
+	var all []*files.File
+	objects := map[*files.File][]*files.Object{}
 	for _, o := range m.Objects {
-		if !m.ByFolder() && m.IsListed(o.File) {
-			continue // a kustomization makes them one
+		if objects[o.File] == nil {
+			all = append(all, o.File)
 		}
-		objects[o.File]++
-		id := identityOf(o)
-		files := pair{definedIn[id], o.File}
-		switch {
-		case files.a == nil:
-			definedIn[id] = o.File
-		case o.Kind == "CustomResourceDefinition", strings.HasSuffix(o.Kind, "WebhookConfiguration"):
-			join(files.a, files.b)
-		case o.Kind == "Namespace":
-			sameNamespace[files] = true
-		default:
-			sameContent[files] = true
+		objects[o.File] = append(objects[o.File], o)
+	}
+	slices.SortStableFunc(all, func(a, b *files.File) int { return len(objects[b]) - len(objects[a]) })
+	definedIn := map[identity]*files.File{}
+	alone := map[*files.File]bool{}
+	alternatives := []*Manifests{m}
+	for _, file := range all {
+		if !m.ByFolder() && m.IsListed(file) {
+			continue
 		}
-	}
-	for files := range sameNamespace {
-		if sameContent[files] {
-			join(files.a, files.b)
+		elsewhere := func(o *files.Object) bool {
+			defined := definedIn[identityOf(o)]
+			return defined != nil && defined != file
 		}
-	}
-	alternatives := map[*files.File][]*files.File{} // by leader
-	for _, file := range m.files {
-		alternatives[leaderOf(file)] = append(alternatives[leaderOf(file)], file)
-	}
-	sets := []*Manifests{m}
-	for _, same := range alternatives {
-		largest := slices.MaxFunc(same, func(a, b *files.File) int { return objects[a] - objects[b] })
-		for _, file := range same {
-			if file != largest {
-				sets = append(sets, m.without(file))
+		if slices.ContainsFunc(objects[file], elsewhere) {
+			alone[file] = true
+			alternatives = append(alternatives, &Manifests{Set: m.Set, Number: m.numbers.Add(1), Objects: objects[file], DeleteHooks: m.DeleteHooks})
+			continue
+		}
+		for _, o := range objects[file] {
+			if o.Kind != "Namespace" {
+				definedIn[identityOf(o)] = file
 			}
 		}
 	}
-	return sets
-}
-
-// without moves a file into its own set.
-func (m *Manifests) without(file *files.File) *Manifests {
-	alone := &Manifests{Set: m.Set, Number: m.numbers.Add(1), files: []*files.File{file}, DeleteHooks: m.DeleteHooks}
-	var rest []*files.Object
-	for _, o := range m.Objects {
-		if o.File == file {
-			alone.Objects = append(alone.Objects, o)
-		} else {
-			rest = append(rest, o)
-		}
-	}
-	m.Objects = rest
-	m.files = slices.DeleteFunc(slices.Clone(m.files), func(f *files.File) bool { return f == file })
-	return alone
+	m.Objects = slices.DeleteFunc(m.Objects, func(o *files.Object) bool { return alone[o.File] })
+	return alternatives
 }

@@ -17,7 +17,6 @@ type Manifests struct {
 	DeleteHooks []*files.Object // run before the other objects are deleted
 	Number      int64
 
-	files     []*files.File
 	textBytes int
 }
 
@@ -27,8 +26,8 @@ const maxSet = 32 << 20
 
 // Read returns the manifests of a set, several if its files are alternatives.
 func (s *Set) Read(ctx context.Context) ([]*Manifests, error) {
-	m := &Manifests{Set: s, Number: s.numbers.Add(1), files: s.Files()}
-	for _, file := range m.files {
+	m := &Manifests{Set: s, Number: s.numbers.Add(1)}
+	for _, file := range s.Files() {
 		s.Record(func() { s.Counts.Files++ })
 		if s.IgnoresOnly && !mentionsIgnores(file) {
 			continue
