@@ -19,62 +19,39 @@ type Ignore struct {
 // maxIgnore is in bytes.
 const maxIgnore = 4096
 
-// policyID is as in the schema of METADATA.
-var policyID = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+var (
+	// policyID is as in the schema of METADATA.
+	policyID = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+	// dashes stand alone.
+	dashes = regexp.MustCompile(`(^|[ \t])--([ \t]|$)`)
+	// lastDay also accepts an impossible day, but not a word at the end of a reason.
+	lastDay = regexp.MustCompile(`^(?:(.*) )?until ([0-9]\S*)$`)
+)
 
 // ParseIgnore parses "ID[,ID] -- reason [until YYYY-MM-DD]".
-func ParseIgnore(text string) (Ignore, error) {
+func ParseIgnore(text string) (i Ignore, err error) {
 	const syntax = "write: ID[,ID] -- reason [until YYYY-MM-DD]"
 	if len(text) > maxIgnore {
-		return Ignore{}, fmt.Errorf("longer than %d bytes", maxIgnore)
+		return i, fmt.Errorf("longer than %d bytes", maxIgnore)
 	}
-	ids, reason, hasReason := cutDashes(text)
-	var i Ignore
-	i.Policies = strings.FieldsFunc(ids, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
+	parts := append(dashes.Split(text, 2), "")
+	i.Policies = strings.FieldsFunc(parts[0], func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
+	i.Reason = strings.Join(strings.Fields(parts[1]), " ")
+	day := ""
+	if m := lastDay.FindStringSubmatch(i.Reason); m != nil {
+		i.Reason, day = m[1], m[2]
+		i.Until, err = time.Parse(time.DateOnly, day)
+	}
 	invalid := slices.IndexFunc(i.Policies, func(id string) bool { return !policyID.MatchString(id) })
 	switch {
 	case len(i.Policies) == 0:
 		return i, errors.New("it names no policy; " + syntax)
 	case invalid >= 0:
 		return i, fmt.Errorf("%q is no id of a policy; %s", i.Policies[invalid], syntax)
-	case !hasReason:
-		return i, errors.New("it gives no reason; " + syntax)
-	}
-	i.Reason = strings.Join(strings.Fields(reason), " ")
-	words := strings.Fields(i.Reason)
-	if n := len(words); n >= 2 && words[n-2] == "until" && looksLikeDay(words[n-1]) {
-		day, err := time.Parse(time.DateOnly, words[n-1])
-		if err != nil {
-			return i, fmt.Errorf("%q is no day: want YYYY-MM-DD, the last day on which it holds", words[n-1])
-		}
-		i.Until = day
-		i.Reason = strings.Join(words[:n-2], " ")
-	}
-	if i.Reason == "" {
+	case err != nil:
+		return i, fmt.Errorf("%q is no day: want YYYY-MM-DD, the last day on which it holds", day)
+	case i.Reason == "":
 		return i, errors.New("it gives no reason; " + syntax)
 	}
 	return i, nil
-}
-
-// cutDashes cuts around the first "--" that stands alone.
-func cutDashes(text string) (before, after string, found bool) {
-	for at := 0; at < len(text); {
-		n := strings.Index(text[at:], "--")
-		if n < 0 {
-			break
-		}
-		n += at
-		left := n == 0 || strings.ContainsRune(" \t", rune(text[n-1]))
-		right := n+2 == len(text) || strings.ContainsRune(" \t", rune(text[n+2]))
-		if left && right {
-			return text[:n], text[n+2:], true
-		}
-		at = n + 2
-	}
-	return text, "", false
-}
-
-// looksLikeDay also accepts an impossible day, but not a word at the end of a reason.
-func looksLikeDay(word string) bool {
-	return len(word) > 0 && word[0] >= '0' && word[0] <= '9'
 }

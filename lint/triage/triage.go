@@ -24,30 +24,34 @@ const (
 
 // Policies describes this package's findings, as METADATA does for others.
 func Policies() []policies.Policy {
-	how := []policies.Resource{{Ref: "https://github.com/termguard/termguard/blob/main/docs/lint.md", Description: "How to ignore findings."}}
-	return []policies.Policy{
+	all := []policies.Policy{
 		{
-			ID: Expired, Severity: policies.Low, Triggers: []policies.Trigger{}, RelatedResources: how,
+			ID:          Expired,
 			Title:       "Ignored until a day that has passed",
 			Description: "An annotation, comment or configuration ignores a policy until a day that has passed. It no longer does: what it hid is reported again.",
 			Remedy:      "Do what was put off, and remove the entry; or give a new day, with the reason.",
 			Limits:      "Days are those of UTC.",
 		},
 		{
-			ID: Invalid, Severity: policies.Low, Triggers: []policies.Trigger{}, RelatedResources: how,
+			ID:          Invalid,
 			Title:       "Ignores nothing, for it cannot be read",
 			Description: "An annotation or comment is meant to ignore a policy, but names none, names one that does not exist, or gives no reason. It is without effect.",
 			Remedy:      "Write ID[,ID] -- reason [until YYYY-MM-DD]. The ids are those of termguard policy list.",
 			Limits:      "None.",
 		},
 		{
-			ID: Unused, Severity: policies.Low, Triggers: []policies.Trigger{}, RelatedResources: how,
+			ID:          Unused,
 			Title:       "Ignores a finding that is not there",
 			Description: "An annotation, comment or configuration ignores a policy that finds nothing there: the cause is gone, or the entry stands at the wrong place. It would hide the next finding, which nobody has looked at.",
 			Remedy:      "Remove the entry, or move it: a comment is about the entry that it stands behind, or, on a line of its own, about the one that follows; an annotation is about its object.",
 			Limits:      "A policy that is off, or a file that was not checked, is not counted as unused.",
 		},
 	}
+	for i := range all {
+		all[i].Severity, all[i].Triggers = policies.Low, []policies.Trigger{}
+		all[i].RelatedResources = []policies.Resource{{Ref: "https://github.com/termguard/termguard/blob/main/docs/lint.md", Description: "How to ignore findings."}}
+	}
+	return all
 }
 
 // Options configure Suppress.
@@ -95,21 +99,26 @@ func Suppress(result *lint.Result, o Options) (counted []lint.Finding, suppresse
 	if o.InScope == nil {
 		o.InScope = func(string) bool { return true }
 	}
-	suppressions, counted := o.suppressions(result.Marks)
+	var suppressions []*suppression
+	add := func(w suppression) {
+		if !w.until.IsZero() && !o.Now().UTC().Before(w.until.AddDate(0, 0, 1)) {
+			counted = append(counted, newFinding(Expired, w.place, fmt.Sprintf("%s was ignored until %s (%s), which has passed", w.policy, w.until.Format(time.DateOnly), w.reason)))
+			return
+		}
+		suppressions = append(suppressions, &w)
+	}
+	for _, mark := range result.Marks {
+		for _, problem := range o.readMark(mark, add) {
+			counted = append(counted, newFinding(Invalid, mark.Place, "termguard:ignore has no effect: "+problem))
+		}
+	}
 	for _, i := range o.Ignore {
-		suppressions = append(suppressions, &suppression{
+		add(suppression{
 			policy: i.Policy, reason: i.Reason, until: i.Until, global: true,
 			place:   files.Place{File: o.File, Line: i.Line, Column: i.Column, Source: i.Source},
 			matches: func(f lint.Finding) bool { return i.Matches(o.Rel(f.Place.File), f.Target, f.Object) },
 		})
 	}
-	suppressions = slices.DeleteFunc(suppressions, func(w *suppression) bool {
-		expired := !w.until.IsZero() && !o.Now().UTC().Before(w.until.AddDate(0, 0, 1))
-		if expired {
-			counted = append(counted, newFinding(Expired, w.place, fmt.Sprintf("%s was ignored until %s (%s), which has passed", w.policy, w.until.Format(time.DateOnly), w.reason)))
-		}
-		return expired
-	})
 	// Indexed: a file may hold any number of both.
 	type key struct{ policy, file string }
 	byKey := map[key][]*suppression{}
@@ -159,42 +168,39 @@ func Suppress(result *lint.Result, o Options) (counted []lint.Finding, suppresse
 // maxEntries bounds the lines of one annotation: each may become a finding that shows all of it.
 const maxEntries = 64
 
-// suppressions also returns findings about invalid ignores.
-func (o Options) suppressions(marks []files.Mark) (suppressions []*suppression, invalid []lint.Finding) {
+// readMark calls add for each policy that a mark ignores, and returns what is wrong with it.
+func (o Options) readMark(mark files.Mark, add func(suppression)) (problems []string) {
 	var ids []string
 	for _, p := range o.Policies {
 		ids = append(ids, p.ID)
 	}
-	for _, mark := range marks {
-		lines := strings.Split(strings.TrimSpace(mark.Text), "\n")
-		if len(lines) > maxEntries {
-			invalid = append(invalid, newFinding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: it has %d lines, and at most %d are read", len(lines), maxEntries)))
+	lines := strings.Split(strings.TrimSpace(mark.Text), "\n")
+	if len(lines) > maxEntries {
+		return []string{fmt.Sprintf("it has %d lines, and at most %d are read", len(lines), maxEntries)}
+	}
+	for _, line := range lines {
+		if strings.TrimSpace(line) == "" && len(lines) > 1 {
 			continue
 		}
-		for _, line := range lines {
-			if strings.TrimSpace(line) == "" && len(lines) > 1 {
+		ignore, err := ParseIgnore(line)
+		if err != nil {
+			problems = append(problems, err.Error())
+			continue
+		}
+		for _, id := range ignore.Policies {
+			if !slices.Contains(ids, id) {
+				problems = append(problems, fmt.Sprintf("policy %q not found%s", id, nearest.Hint(id, ids)))
 				continue
 			}
-			ignore, err := ParseIgnore(line)
-			if err != nil {
-				invalid = append(invalid, newFinding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: %v", err)))
-				continue
-			}
-			for _, id := range ignore.Policies {
-				if !slices.Contains(ids, id) {
-					invalid = append(invalid, newFinding(Invalid, mark.Place, fmt.Sprintf("termguard:ignore has no effect: policy %q not found%s", id, nearest.Hint(id, ids))))
-					continue
-				}
-				suppressions = append(suppressions, &suppression{
-					policy: id, reason: ignore.Reason, until: ignore.Until, place: mark.Place,
-					matches: func(f lint.Finding) bool {
-						return f.Place.File == mark.File && mark.From <= f.Place.Line && f.Place.Line <= mark.To
-					},
-				})
-			}
+			add(suppression{
+				policy: id, reason: ignore.Reason, until: ignore.Until, place: mark.Place,
+				matches: func(f lint.Finding) bool {
+					return f.Place.File == mark.File && mark.From <= f.Place.Line && f.Place.Line <= mark.To
+				},
+			})
 		}
 	}
-	return suppressions, invalid
+	return problems
 }
 
 func newFinding(id string, at files.Place, message string) lint.Finding {
