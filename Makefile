@@ -14,9 +14,11 @@ E2E := go test $(FLAGS)
 # Tests come in three tiers (CONTRIBUTING.md): a long one checks testing.Short(), which is set in make
 # test; a rare one calls lab.Nightly(); and one of a single goroutine skips the race detector (race.Skip).
 # The packages that start goroutines. TestRaces holds that these are all.
-RACES := ./answer ./certs ./cluster ./cluster/live ./cmd/termguard ./deletion ./lint ./lint/runner ./policies ./probe ./watch ./webhook ./webhook/serve
+RACES := ./answer ./certs ./cluster ./cluster/live ./cmd/termguard ./deletion ./lint ./lint/runner ./lint/sets ./policies ./probe ./watch ./webhook ./webhook/serve
 # Those with a stress test, which alone the race detector watches in make test.
 STRESS := ./cluster ./webhook
+# Those with tests that make test leaves out. TestTiers holds that these are all.
+LONG := ./answer ./cluster ./cluster/snapshots ./lint ./policies
 # Packages of test/ that only make nightly runs, and packages with tests that it runs in full. TestTiers
 # holds that these are all.
 RARE := ./hostile ./rotation
@@ -29,7 +31,7 @@ REGAL := go tool -modfile=test/tools/regal/go.mod regal
 STATICCHECK := go tool -modfile=test/tools/staticcheck/go.mod staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build programs render control-plane components software demo lab test test-go test-scenarios rest unit races rego e2e-scenarios e2e-others e2e-release e2e-delete e2e-beside operators test-node test-nfs nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page catalog-sources screenshot headlamp
+.PHONY: help build programs render control-plane components software demo lab test test-go test-scenarios rest long races rego e2e-scenarios e2e-others e2e-release e2e-delete e2e-beside operators test-node test-nfs nightly check quick fmt vet staticcheck regal dockerfile chart monitoring generated fuzz docs golden harmlessness conformance versions certificates vulnerabilities probe-cost bench bench-scale bench-lint gatekeeper report release publish release-twice new-policy hooks man clean field-test field-test-page catalog-sources screenshot headlamp
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,7 +70,7 @@ lab: programs ## Bring up a cluster to play on, with termguard in it, until Ctrl
 	cd test && go run ./cmd/lab termguard
 
 # Compilers and tests make garbage fast, and hold little.
-test test-go unit races: export GOGC ?= 400
+test test-go long races: export GOGC ?= 400
 test: programs control-plane ## Five minutes: Go tests, fixtures with their findings and coverage, parity, races of the stress tests, a dozen scenarios on one control plane
 	@$(MAKE) --no-print-directory --jobs 2 test-go test-scenarios
 
@@ -81,11 +83,10 @@ test-scenarios: # most of their time they wait
 
 # The other suites wait for most of their time, which Go tests fill at the lowest priority.
 rest: quick e2e-scenarios ## What make check runs after make test
-	@nice -n 19 $(MAKE) --no-print-directory unit races & $(MAKE) --no-print-directory e2e-others test-node; status=$$?; wait $$! && exit $$status
-	@$(MAKE) --no-print-directory demo
+	@nice -n 19 $(MAKE) --no-print-directory long races & $(MAKE) --no-print-directory e2e-others test-node demo; status=$$?; wait $$! && exit $$status
 
-unit: ## All Go tests of the product, and of the renderer of lint, without the race detector
-	go test -vet=off -timeout 60m ./...
+long: ## Go tests that make test leaves out, and those of the renderer of lint
+	go test -vet=off -timeout 60m $(LONG)
 	cd cmd/termguard-render && go test -vet=off -timeout 30m ./...
 
 races: export CGO_ENABLED := 1

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/termguard/termguard/internal/race"
 )
 
 // TestBuiltins checks that each built-in function of OPA is allowed or refused: a maintainer must
@@ -35,6 +37,7 @@ func TestBuiltins(t *testing.T) {
 // TestHostileBuiltins calls functions that could take any time or memory: each is rejected at load,
 // or ends.
 func TestHostileBuiltins(t *testing.T) {
+	race.Skip(t)
 	for call, refused := range map[string]bool{
 		`bits.lsh(1, 100000000000)`: true,
 		`strings.render_template("{{range $i := .n}}{{range $i := .n}}x{{end}}{{end}}", {"n": numbers.range(1, 100000)})`: true,

@@ -37,7 +37,7 @@ func TestCatalogIsNeeded(t *testing.T) {
 		t.Skip("it takes long: make check runs it")
 	}
 	if race.Detector {
-		t.Skip("one goroutine: make unit runs it without the race detector")
+		t.Skip("one goroutine: make check runs it without the race detector")
 	}
 	text, err := os.ReadFile("../cluster/catalog/finalizers.yaml")
 	if err != nil {

@@ -8,10 +8,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/termguard/termguard/internal/race"
 )
 
 // TestDoc compares the pages with the result of pageOf. UPDATE_GOLDEN=1 writes them.
 func TestDoc(t *testing.T) {
+	race.Skip(t)
 	set, err := load(true, Embedded()) // the index may be older
 	if err != nil {
 		t.Fatal(err)

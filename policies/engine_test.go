@@ -55,6 +55,7 @@ func deleteNamespace(name string, oldObject obj) obj {
 }
 
 func TestEvaluateNamespaceDelete(t *testing.T) {
+	race.Skip(t)
 	down := obj{"state": "absent", "certainty": "will", "owner": "Kiali operator", "clears": "", "evidence": []any{"no Deployment kiali-operator"}}
 	facts := Document{
 		"apiVersion": "termguard.dev/v1", "kind": "Facts",
@@ -486,6 +487,7 @@ func TestEviction(t *testing.T) {
 
 // TestParams checks that configuration reaches a policy.
 func TestParams(t *testing.T) {
+	race.Skip(t)
 	e := engineOf(t, EngineOptions{Params: obj{"limit": obj{"max": 3}}, Deadline: time.Minute}, files("limit/limit.rego", withBody("limit", `deny contains {"msg": sprintf("limit %d", [data.params.limit.max])} if data.params.limit.max < 5`)))
 	result, err := e.Evaluate(t.Context(), Delete, nil, Document{})
 	if err != nil || len(result.Findings) != 1 || result.Findings[0].Message != "limit 3" {
@@ -537,6 +539,7 @@ func TestStore(t *testing.T) {
 // TestEvaluateTouchesTheTargetOnly checks which facts an evaluation converts, with maps elsewhere
 // that OPA cannot convert.
 func TestEvaluateTouchesTheTargetOnly(t *testing.T) {
+	race.Skip(t)
 	poison := obj{"poison": make(chan int)} // converting it fails
 	facts := cluster(10, 1000)
 	for _, section := range []string{"finalized", "podsByNode", "daemonsets", "counts"} {
@@ -666,6 +669,7 @@ func TestNeeds(t *testing.T) {
 // TestQuiet checks that no policy is evaluated for the deletes that are nearly all deletes of a
 // cluster.
 func TestQuiet(t *testing.T) {
+	race.Skip(t)
 	e := engine(t, EngineOptions{})
 	alive := obj{"state": "alive", "certainty": "will", "owner": "Kiali operator"}
 	facts := Document{

@@ -371,9 +371,6 @@ func TestShares(t *testing.T) {
 // TestManyFiles checks that a large directory is read in batches, up to the limit, and that the report says
 // so. docs/probe.md has the cost of a million files.
 func TestManyFiles(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes long: make check runs it")
-	}
 	const files = 20_000
 	volume := pods + uidA + "/volumes/kubernetes.io~empty-dir/v"
 	root := healthyNode(tree{volume: "/"}).make(t)

@@ -132,9 +132,6 @@ func TestLeanProbe(t *testing.T) {
 
 // TestLean checks that no import adds to start-up time and size unnoticed.
 func TestLean(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes long: make check runs it")
-	}
 	race.Skip(t)
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+"cmd/termguard").Output()
 	if err != nil {

@@ -54,15 +54,18 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// TestTiers checks that make nightly runs what make test and make check leave out: packages of
-// test/ that only it runs, and packages with tests that call lab.Nightly.
+var short = regexp.MustCompile(`testing\.Short\(\)`)
+
+// TestTiers checks that make check runs the packages with tests that make test leaves out (testing.Short), and
+// that make nightly runs what both leave out: packages of test/ that only it runs, and packages with tests
+// that call lab.Nightly.
 func TestTiers(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
 	listed := map[string][]string{}
-	for _, list := range []string{"RARE", "MORE"} {
+	for _, list := range []string{"LONG", "RARE", "MORE"} {
 		line := regexp.MustCompile(`(?m)^` + list + ` := (.*)$`).FindSubmatch(makefile)
 		if line == nil {
 			t.Fatalf("the Makefile has no line %s := PACKAGES", list)
@@ -74,6 +77,26 @@ func TestTiers(t *testing.T) {
 		if tests, err := filepath.Glob(filepath.Join("../../test", pkg, "*_test.go")); err != nil || len(tests) == 0 {
 			t.Errorf("the Makefile names %s, which has no tests: %v", pkg, err)
 		}
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{.Dir}} {{join .TestGoFiles " "}} {{join .XTestGoFiles " "}}`, module+"...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var long []string
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		for _, name := range fields[2:] {
+			text, err := os.ReadFile(filepath.Join(fields[1], name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pkg := "./" + strings.TrimPrefix(fields[0], module); short.Match(text) && !slices.Contains(long, pkg) {
+				long = append(long, pkg)
+			}
+		}
+	}
+	if !slices.Equal(long, listed["LONG"]) {
+		t.Errorf("packages with tests that make test leaves out are %q, but LONG in the Makefile is %q", long, listed["LONG"])
 	}
 	files, err := filepath.Glob("../../test/*/*.go")
 	if err != nil || len(files) == 0 {

@@ -22,6 +22,7 @@ import (
 	"github.com/termguard/termguard/certs"
 	"github.com/termguard/termguard/config"
 	"github.com/termguard/termguard/internal/bundletest"
+	"github.com/termguard/termguard/internal/race"
 	"github.com/termguard/termguard/policies"
 	"github.com/termguard/termguard/webhook"
 )
@@ -217,6 +218,7 @@ func TestRulesFollow(t *testing.T) {
 // TestRulesFollowBundles checks that a bundle is used once its signature is valid, and that an unsigned or
 // missing one leaves the last one in force.
 func TestRulesFollowBundles(t *testing.T) {
+	race.Skip(t)
 	const secret = "correct horse battery staple"
 	s := newSite(t)
 	file := filepath.Join(t.TempDir(), "bundle.tar.gz")
@@ -254,6 +256,7 @@ func TestRulesFollowBundles(t *testing.T) {
 // TestRulesKeepTheLastGood checks that an invalid source is named, stays without effect on others, and leaves
 // its last version in force.
 func TestRulesKeepTheLastGood(t *testing.T) {
+	race.Skip(t)
 	s := newSite(t, policyMap("team-a", "a_rule.rego", policyNamed("a-rule", "one")), policyMap("team-b", "b_rule.rego", policyNamed("b-rule", "two")))
 	s.says("one", "two")
 	s.drainEvents()
@@ -344,6 +347,7 @@ func TestConfigurationAppears(t *testing.T) {
 // TestPolicyGone checks that a configuration that names a policy whose ConfigMap was deleted is reported, and
 // neither prevents the next start nor disables the rest.
 func TestPolicyGone(t *testing.T) {
+	race.Skip(t)
 	s := newSite(t, policyMap("team-a", "a_rule.rego", policyNamed("a-rule", "one")))
 	const head = "apiVersion: termguard.dev/v1\nkind: Config\n"
 	s.write(s.file, head+"enforcement: {default: deny, policies: {a-rule: deny}}\n")
@@ -383,6 +387,7 @@ func TestPolicyGone(t *testing.T) {
 
 // TestPolicyIsMisspelt checks that a misspelt id of a built-in policy prevents the start, with a suggestion.
 func TestPolicyIsMisspelt(t *testing.T) {
+	race.Skip(t)
 	s := newSite(t)
 	s.write(s.file, "apiVersion: termguard.dev/v1\nkind: Config\nenforcement: {policies: {gone: deny, orphaned-finalizr: deny}}\n")
 	const want = `enforcement.policies: policy "orphaned-finalizr" not found; did you mean "orphaned-finalizer"?`
