@@ -2,47 +2,44 @@ package answer
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/live"
 	"github.com/termguard/termguard/question"
 )
 
-// certificates verifies the certificates of webhooks that fail closed, without connecting to them: by tls.crt
-// alone of the Secret that their pods mount, read with the user's rights and not kept.
-func (s Session) certificates(ctx context.Context, world *cluster.World, subjects []Subject) (unseen []string, err error) {
-	core, err := typedcorev1.NewForConfig(s.Config)
-	if err != nil {
-		return nil, fmt.Errorf("connect for certificates: %w", err)
-	}
-	looked := map[cluster.Endpoint]bool{}
+// Certificates verifies the certificates of webhooks that the deletion of subjects depends on, for nil of all, with
+// the user's rights and without connecting to them, unless something tried before. Unseen ones change no verdict.
+func (s Session) Certificates(ctx context.Context, world *cluster.World, subjects []Subject) (unseen []string, err error) {
+	var requests []*question.Request
 	for _, subject := range subjects {
-		for _, request := range subject.requests(s.Options) {
-			for _, of := range world.Untried(request) {
-				if looked[of.Endpoint] {
-					continue
-				}
-				looked[of.Endpoint] = true
-				if why := verify(ctx, core, world, of); why != "" {
-					unseen = append(unseen, fmt.Sprintf("unseen: certificate of webhook %s: %s", of.Webhook[strings.Index(of.Webhook, "/")+1:], why))
-				}
-			}
-		}
+		requests = append(requests, subject.requests(s.Options)...)
 	}
+	if subjects != nil && requests == nil {
+		return nil, nil
+	}
+	try, err := live.Stored(s.Config, world.Options().Now)
+	if err != nil {
+		return nil, err
+	}
+	world.TryCertificates(ctx, try, requests)
 	world.Settle()
-	return unseen, ctx.Err()
+	return world.Unverified(requests), ctx.Err()
+}
+
+func asNotes(unseen []string) (notes []string) {
+	for _, what := range unseen {
+		notes = append(notes, "unseen: "+what)
+	}
+	return notes
 }
 
 // requests returns the requests that webhooks see: by the user, and by the owner of finalizers.
 func (s Subject) requests(options map[string]any) (all []*question.Request) {
-	if !s.Terminating() {
+	if !s.Terminating() || s.Type.GroupResource() == question.Namespaces {
 		all = append(all, s.Deletion(options))
 	}
 	after := &unstructured.Unstructured{Object: s.Object}
@@ -54,21 +51,4 @@ func (s Subject) requests(options map[string]any) (all []*question.Request) {
 		all = append(all, owner.Edit(after.Object))
 	}
 	return all
-}
-
-func verify(ctx context.Context, core typedcorev1.SecretsGetter, world *cluster.World, of cluster.Untried) (why string) {
-	service := of.Service()
-	why = fmt.Sprintf("the pods of Service %s mount no Secret", service)
-	for _, name := range of.Secrets {
-		secret, err := core.Secrets(service.Namespace).Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case err != nil:
-			why = reasonOf(err)
-		case world.TakeCertificate(of.Endpoint, service.Namespace+"/"+name, secret.Data[corev1.TLSCertKey]):
-			return ""
-		default:
-			why = fmt.Sprintf("Secret %s/%s has no tls.crt for Service %s", service.Namespace, name, service)
-		}
-	}
-	return why
 }

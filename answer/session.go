@@ -80,12 +80,12 @@ func (s Session) Find(ctx context.Context, q *Question) (*cluster.World, error) 
 func (s Session) Judge(ctx context.Context, world *cluster.World, q Question) (Answer, error) {
 	deletes := q.As != AsDrain && q.As != AsEvict
 	var notes []string
-	if deletes && (s.Snapshot || s.Facts.Dial == nil) && world != nil {
-		unseen, err := s.certificates(ctx, world, q.Targets)
+	if deletes && world != nil {
+		unseen, err := s.Certificates(ctx, world, q.Targets)
 		if err != nil {
 			return Answer{}, err
 		}
-		notes = unseen
+		notes = asNotes(unseen)
 	}
 	a, err := Ask(ctx, s.Engine, world, q)
 	if err != nil {

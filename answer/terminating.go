@@ -172,10 +172,15 @@ func (e *Endings) ask(ctx context.Context, s Session, world *cluster.World, name
 	if err := tell(ctx, s.Config, world, namespace, subjects); err != nil {
 		return Answer{}, err
 	}
+	unseen, err := s.Certificates(ctx, world, subjects)
+	if err != nil {
+		return Answer{}, err
+	}
 	all, err := Ask(ctx, s.Engine, world, Question{Targets: subjects, Options: s.Options})
 	if err != nil {
 		return Answer{}, err
 	}
+	all.Notes = asNotes(unseen)
 	for i, end := range endings { // also of one that cannot be read
 		all.Items[i].TerminatingSince = end.since.UTC().Format(time.RFC3339)
 	}
@@ -269,6 +274,9 @@ func (a Answer) list(l limits) *page.Page {
 	}
 	if a.Omitted > 0 {
 		p.Line("%s, not checked", page.More(a.Omitted, ""))
+	}
+	for _, note := range a.Notes {
+		p.Line("%s", note)
 	}
 	if len(a.Items) > 0 {
 		p.Blank()

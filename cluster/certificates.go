@@ -13,17 +13,27 @@ import (
 // dials bounds concurrent handshakes.
 const dials = 4
 
-// TryCertificates makes the due handshakes with webhooks' backends.
-func (w *World) TryCertificates(ctx context.Context, dial Dial) {
+// Types of refusals.
+type (
+	Backend   = refusals.Backend
+	Handshake = refusals.Handshake
+	Try       = refusals.Try
+)
+
+// Dialing is refusals.Dialing.
+func Dialing(dial refusals.Dial) Try { return refusals.Dialing(dial) }
+
+// TryCertificates tries the due backends that deletions depend on; for nil all.
+func (w *World) TryCertificates(ctx context.Context, try Try, deletions []*question.Request) {
 	var trying errgroup.Group
 	trying.SetLimit(dials)
-	for e, address := range w.due() {
+	for _, b := range w.due(deletions) {
 		trying.Go(func() error {
 			return background.Try(ctx, "certificates of webhooks", func() error {
-				t := e.Try(ctx, dial, address, w.options.Now())
+				t := try(ctx, b)
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				w.refusals.ShookHands(e, t)
+				w.refusals.ShookHands(b, t)
 				return nil
 			})
 		})
@@ -31,41 +41,24 @@ func (w *World) TryCertificates(ctx context.Context, dial Dial) {
 	_ = trying.Wait() // it is tried again in any case
 }
 
-func (w *World) due() map[refusals.Endpoint]string {
+func (w *World) due(deletions []*question.Request) []Backend {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.refusals.Due()
+	return w.refusals.Due(contents{w}, deletions)
 }
 
-// Types of refusals.
-type (
-	Untried  = refusals.Untried
-	Endpoint = refusals.Endpoint
-)
-
-// Untried returns the Services with unverified certificates that a request depends on.
-func (w *World) Untried(r *question.Request) []refusals.Untried {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return w.refusals.Untried(r)
+// Unverified lists the webhooks with an unseen certificate that deletions depend on; for nil all.
+func (w *World) Unverified(deletions []*question.Request) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refusals.Unverified(contents{w}, deletions)
 }
 
-// TakeCertificate verifies a certificate that a Service's pods mount; false if it is for another name.
-func (w *World) TakeCertificate(e refusals.Endpoint, secret string, certificate []byte) bool {
-	t, is := e.Stored(secret, certificate, w.options.Now())
-	if is {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.refusals.ShookHands(e, t)
-	}
-	return is
-}
-
-// Distrusted returns why backends' certificates are not trusted, by address.
-func (w *World) Distrusted() map[string]string {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return w.refusals.Distrusted()
+// Handshakes returns the results of tries, by address.
+func (w *World) Handshakes() map[string]Handshake {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refusals.Handshakes()
 }
 
 // Unconverted returns the resources with objects that may not convert to the version of deletions.

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -100,6 +99,6 @@ kind: ValidatingWebhookConfiguration
 metadata: {name: it}
 webhooks: [{name: hook.x.io, clientConfig: {service: {namespace: demo, name: hook}}}]
 `)
-	w.TryCertificates(counted.context(t), func(context.Context, string, string) (net.Conn, error) { panic("boom") })
+	w.TryCertificates(counted.context(t), func(context.Context, Backend) Handshake { panic("boom") }, nil)
 	counted.want(t, "certificates of webhooks")
 }

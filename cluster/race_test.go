@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"reflect"
 	"slices"
 	"sync"
@@ -182,10 +181,9 @@ func TestStress(t *testing.T) {
 		"World.TakeConditions": func(int) {
 			w.TakeConditions("a", func(Conditioned) *unstructured.Unstructured { return nil })
 		},
-		"World.Distrusted":      func(int) { w.Distrusted() },
-		"World.Untried":         func(i int) { with(func(rng *rand.Rand) { w.Untried(asks(rng, i)) }) },
-		"World.TakeCertificate": func(int) { w.TakeCertificate(Endpoint{}, "a/b", nil) },
-		"World.Reached":         func(int) { _ = w.Reached(t.Context()) },
+		"World.Handshakes": func(int) { w.Handshakes() },
+		"World.Unverified": func(i int) { with(func(rng *rand.Rand) { w.Unverified([]*question.Request{asks(rng, i)}) }) },
+		"World.Reached":    func(int) { _ = w.Reached(t.Context()) },
 		"World.Shows": func(int) {
 			w.Shows(widgets.GroupResource(), types.NamespacedName{Namespace: "a", Name: "x"}, "u", []string{"x.io/f"})
 		},
@@ -223,7 +221,7 @@ func TestStress(t *testing.T) {
 			w.KeepSettled(ctx)
 		},
 		"World.TryCertificates": func(int) {
-			w.TryCertificates(t.Context(), func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed })
+			w.TryCertificates(t.Context(), func(context.Context, Backend) Handshake { return Handshake{Unseen: "closed"} }, nil)
 		},
 	}
 	for i, l := range replicas {

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -134,11 +133,11 @@ func TestTryCertificates(t *testing.T) {
 				}
 				return net.Dial("tcp", serve(t, *tc.serves))
 			}
-			w, err := FromObjects(Options{Dial: dial}, objects(t, guarded(tc.caBundle)))
+			w, err := FromObjects(Options{}, objects(t, guarded(tc.caBundle)))
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.TryCertificates(t.Context(), dial)
+			w.TryCertificates(t.Context(), Dialing(dial), nil)
 			w.Settle()
 			got := strings.Join(refused(w, "demo"), "\n")
 			if tc.want == "" && got != "" || !strings.HasPrefix(got, tc.want) {
@@ -148,7 +147,8 @@ func TestTryCertificates(t *testing.T) {
 	}
 }
 
-// TestStoredCertificates checks the certificate that the pods behind a webhook mount, of the right name only.
+// TestStoredCertificates checks the comparison of a caBundle with a certificate for the right name only, or with
+// the authority that cert-manager puts there.
 func TestStoredCertificates(t *testing.T) {
 	soon := time.Now().Add(time.Hour)
 	_, rightPEM := authority(t, soon, "guard.ops.svc")
@@ -158,38 +158,62 @@ func TestStoredCertificates(t *testing.T) {
 	behind := `---
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: guard, namespace: ops}, spec: {template: {metadata: {labels: {app: guard}}, spec: {volumes: [{name: tls, secret: {secretName: guard-tls}}]}}}}
 `
-	request := question.Target{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespace: "demo", Name: "it"}.Delete(nil)
+	const mounted = "untrusted: what answers at Service ops/guard has a certificate that caBundle does not vouch for: Secret ops/guard-tls, which its pods mount: "
+	deletion := func(kind, resource, namespace, name string) *question.Request {
+		return question.Target{Kind: schema.GroupVersionKind{Version: "v1", Kind: kind}, Resource: schema.GroupVersionResource{Version: "v1", Resource: resource}, Namespace: namespace, Name: name}.Delete(nil)
+	}
+	it, namespace := deletion("ConfigMap", "configmaps", "demo", "it"), deletion("Namespace", "namespaces", "", "demo")
 	for name, tc := range map[string]struct {
-		caBundle, stored string
-		is               bool
-		want             string
+		reason            string
+		annotation        string // instead of a mounted Secret
+		caBundle          string
+		certificate, root string
+		request           *question.Request
+		want              string
+		unseen            string
 	}{
-		"fits":         {rightPEM, rightPEM, true, ""},
-		"renewed":      {rightPEM, renewedPEM, true, "untrusted: what answers at Service ops/guard has a certificate that caBundle does not vouch for: Secret ops/guard-tls, which its pods mount: x509: certificate signed by unknown authority"},
-		"expired":      {rightPEM + expiredPEM, expiredPEM, true, "untrusted: what answers at Service ops/guard"},
-		"another name": {rightPEM, otherPEM, false, ""},
-		"no PEM":       {rightPEM, "x", false, ""},
+		"Fits":          {"", "", rightPEM, rightPEM, "", it, "", ""},
+		"Renewed":       {"", "", rightPEM, renewedPEM, "", it, mounted + "x509: certificate signed by unknown authority", ""},
+		"Expired":       {"", "", rightPEM + expiredPEM, expiredPEM, "", it, mounted, ""},
+		"AnotherName":   {"a Secret for something else", "", rightPEM, otherPEM, otherPEM, it, "", "certificate of webhook guard/deny.x.io: Secret ops/guard-tls has no tls.crt for Service ops/guard"},
+		"NoPEM":         {"", "", rightPEM, "x", "", it, "", "certificate of webhook guard/deny.x.io: Secret ops/guard-tls has no tls.crt for Service ops/guard"},
+		"Content":       {"a namespace needs the deletion of its content", "", rightPEM, renewedPEM, "", namespace, mounted, ""},
+		"NoContent":     {"the webhook sees nothing of it", "", rightPEM, renewedPEM, "", deletion("Namespace", "namespaces", "", "ops"), "", ""},
+		"Unseen":        {"", "cert-manager.io/x: 'z'", rightPEM, "", "", it, "", "certificate of webhook guard/deny.x.io: the pods of Service ops/guard mount no Secret"},
+		"Injected":      {"the certificate counts before the authority", "cert-manager.io/inject-ca-from: ops/guard", rightPEM, renewedPEM, rightPEM, namespace, "untrusted: what answers at Service ops/guard has a certificate that caBundle does not vouch for: Secret ops/issued, the source for cert-manager.io/inject-ca-from: x509", ""},
+		"InjectedFit":   {"", "cert-manager.io/inject-ca-from: ops/guard", rightPEM, rightPEM, "", namespace, "", ""},
+		"Authority":     {"its webhook issues itself a certificate by it", "cert-manager.io/inject-ca-from-secret: ops/issued", rightPEM, otherPEM, renewedPEM, it, "untrusted: caBundle for Service ops/guard does not vouch for the authority that belongs there: Secret ops/issued, the source for cert-manager.io/inject-ca-from-secret: x509", ""},
+		"AuthorityFits": {"", "cert-manager.io/inject-ca-from-secret: ops/issued", rightPEM, "", rightPEM, it, "", ""},
+		"APIServer":     {"", "cert-manager.io/inject-apiserver-ca: 'true'", rightPEM, "", renewedPEM, it, "untrusted: caBundle for Service ops/guard does not vouch for the authority that belongs there: ConfigMap kube-system/kube-root-ca.crt, the source for cert-manager.io/inject-apiserver-ca: x509", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(guarded(tc.caBundle), "clusterIP: 10.96.0.50", "clusterIP: 10.96.0.50, selector: {app: guard}", 1)
-			w, err := FromObjects(Options{}, objects(t, text+behind))
+			if tc.annotation == "" {
+				text += behind
+			} else {
+				text = strings.Replace(text, "metadata: {name: guard}\nwebhooks", "metadata: {name: guard, annotations: {"+tc.annotation+"}}\nwebhooks", 1)
+			}
+			w, err := FromObjects(Options{}, objects(t, text))
 			if err != nil {
 				t.Fatal(err)
 			}
 			w.Settle()
-			untried := w.Untried(request)
-			if len(untried) != 1 || untried[0].Webhook != "validating/guard/deny.x.io" || !slices.Equal(untried[0].Secrets, []string{"guard-tls"}) {
-				t.Fatalf("untried: %+v", untried)
-			}
-			if is := w.TakeCertificate(untried[0].Endpoint, "ops/guard-tls", []byte(tc.stored)); is != tc.is {
-				t.Errorf("it is the certificate of the Service: %v", is)
-			}
+			requests := []*question.Request{tc.request}
+			w.TryCertificates(t.Context(), func(_ context.Context, b Backend) (t Handshake) {
+				for _, source := range b.Sources {
+					if source.Resource == "certificates" {
+						source = source.Secret("issued")
+					}
+					t = b.Compare(source, []byte(tc.certificate), []byte(tc.root), time.Now())
+				}
+				return t
+			}, requests)
 			w.Settle()
 			if got := strings.Join(refused(w, "demo"), "\n"); tc.want == "" && got != "" || !strings.HasPrefix(got, tc.want) {
-				t.Errorf("got %q, want %q", got, tc.want)
+				t.Errorf("%s: got %q, want %q", tc.reason, got, tc.want)
 			}
-			if left := w.Untried(request); (len(left) == 0) != tc.is {
-				t.Errorf("untried after it: %v", left)
+			if got := strings.Join(w.Unverified(requests), "\n"); got != tc.unseen {
+				t.Errorf("%s: unseen %q, want %q", tc.reason, got, tc.unseen)
 			}
 		})
 	}
@@ -230,7 +254,7 @@ func TestTryCertificatesAgain(t *testing.T) {
 		for _, step := range steps {
 			time.Sleep(step.after)
 			up = step.up
-			w.TryCertificates(t.Context(), dial)
+			w.TryCertificates(t.Context(), Dialing(dial), nil)
 			if dialled != step.want {
 				t.Errorf("%s: dialled %d times, want %d", step.reason, dialled, step.want)
 			}
@@ -260,9 +284,9 @@ status: {storedVersions: [v1]}
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.TryCertificates(t.Context(), func(context.Context, string, string) (net.Conn, error) {
+		w.TryCertificates(t.Context(), Dialing(func(context.Context, string, string) (net.Conn, error) {
 			return net.Dial("tcp", serve(t, right))
-		})
+		}), nil)
 		w.Settle()
 		reason, found := at(w, "unconverted", "things.x.io", "backend", "reason").(string)
 		if found != want || want && !strings.Contains(reason, "caBundle does not vouch for") {

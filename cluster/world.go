@@ -41,9 +41,6 @@ type (
 	Pod      = facts.Pod
 )
 
-// Dial is like net.Dialer's DialContext.
-type Dial = refusals.Dial
-
 // States of a finalizer's owner.
 const (
 	Alive   = ownership.Alive   // it is up
@@ -67,9 +64,9 @@ type Options struct {
 	Home string
 	// MaxNames bounds the names that the facts hold of a group; 5 by default.
 	MaxNames int
-	// Dial connects to Services, to check webhooks' certificates; nil to check none. Set it only if
-	// ClusterIPs are the cluster's own.
-	Dial Dial
+	// Try verifies the certificates of all webhooks, whatever the question; nil for none. Set a dialing one only
+	// if ClusterIPs are the cluster's own.
+	Try Try
 	// Progress is called by Collect for each finished resource, concurrently.
 	Progress func(done, of int)
 	// Arrived is called for each object, or its metadata if only that is read, concurrently.

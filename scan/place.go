@@ -158,6 +158,11 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	if err := live.ReadWarnings(ctx, config, world, namespace, log); err != nil {
 		return nil, err
 	}
+	uncertified, err := answer.Session{Config: config}.Certificates(ctx, world, nil)
+	if err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	p.unseen = append(p.unseen, uncertified...)
 	found.conditions(world)
 	found.ask(p, served, user, within)
 	if ctx.Err() == nil && releasesToo {

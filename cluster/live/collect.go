@@ -153,8 +153,8 @@ func Collect(ctx context.Context, config *rest.Config, options cluster.Options, 
 			world.SetListError(res, err.Error())
 		}
 	}
-	if options.Dial != nil {
-		world.TryCertificates(ctx, options.Dial)
+	if options.Try != nil {
+		world.TryCertificates(ctx, options.Try, nil)
 	}
 	world.Settle()
 	c.readNeeded(ctx, namespace)

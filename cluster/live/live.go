@@ -189,8 +189,8 @@ func (c *Cluster) Run(ctx context.Context) {
 		background.Keep(ctx, "reports of node probes", func(ctx context.Context) { c.followProbes(ctx) })
 	})
 	every("parameters of admission policies", readInterval, func(ctx context.Context) { c.readForPolicies(ctx) })
-	if dial := c.options.Dial; dial != nil {
-		every("certificates of webhooks", dialPause, func(ctx context.Context) { c.world.TryCertificates(ctx, dial) })
+	if try := c.options.Try; try != nil {
+		every("certificates of webhooks", dialPause, func(ctx context.Context) { c.world.TryCertificates(ctx, try, nil) })
 	}
 	ticker := time.NewTicker(discoveryInterval)
 	defer ticker.Stop()

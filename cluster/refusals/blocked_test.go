@@ -166,13 +166,13 @@ func TestBlocked(t *testing.T) {
 		"ConditionFails":   {"a condition that fails refuses, though it is up", []string{condition("object.spec.a == 'b'"), serviceW, ready}, nil, []string{"DELETE configmaps ×2 will condition", "DELETE pods ×1 will condition"}},
 		"BadBundle":        {"nothing can be trusted by its caBundle", []string{with(hookOf, "name: w}", "name: w}, caBundle: eA=="), serviceW, ready}, nil, all("will", "untrusted")},
 		"Distrusted": {"its certificate is another's", []string{hookOf, serviceW, ready}, func(p *Part) {
-			for e := range p.Due() {
-				p.ShookHands(e, Handshake{at: now, distrust: "its certificate is another's"})
+			for _, b := range p.Due(nil, nil) {
+				p.ShookHands(b, Handshake{Distrust: "its certificate is another's"})
 			}
 		}, all("will", "untrusted")},
 		"Trusted": {"near miss: it fits", []string{hookOf, serviceW, ready}, func(p *Part) {
-			for e := range p.Due() {
-				p.ShookHands(e, Handshake{at: now, ok: true})
+			for _, b := range p.Due(nil, nil) {
+				p.ShookHands(b, Handshake{OK: true})
 			}
 		}, nil},
 		"Told":          {"it is up, and an event here says that it fails", []string{hookOf, serviceW, ready, event}, nil, all("may", "failing")},

@@ -80,7 +80,7 @@ func (p *Part) settleConversions(cluster Cluster, yield func()) {
 		if c.called != nil {
 			b := p.backend(c.called.service)
 			home, backend, fails = c.called.service.Namespace, b.facts, b.state == down
-			if why := p.distrusted(*c.called); why != "" && b.state == up {
+			if why, sure := p.distrusted(*c.called); sure == will && b.state == up {
 				backend, fails = map[string]any{"state": string(down), "reason": why}, true
 			}
 		}
@@ -130,7 +130,7 @@ func definitionOf(o *apiextensionsv1.CustomResourceDefinition) (d definition, ke
 		d.converter = &converter{namespaced: d.Namespaced, version: deletionVersion(o), storage: storageVersion(o), stored: o.Status.StoredVersions}
 		if spec.Webhook != nil && spec.Webhook.ClientConfig != nil && spec.Webhook.ClientConfig.Service != nil {
 			s := spec.Webhook.ClientConfig.Service
-			at := calledAt(s.Namespace, s.Name, s.Port, spec.Webhook.ClientConfig.CABundle)
+			at := calledAt(s.Namespace, s.Name, s.Port, spec.Webhook.ClientConfig.CABundle, injectedFrom(o.Annotations))
 			d.converter.called = &at
 		}
 	}

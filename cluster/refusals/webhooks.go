@@ -209,8 +209,8 @@ func (p *Part) reachOf(h *hook) reach {
 	r := reach{up: b.state == up}
 	if b.state == down {
 		r.refusal = refusal{sure: will, cause: "down", why: b.reason}
-	} else if why := p.distrusted(h.backend); why != "" {
-		r.refusal = refusal{sure: will, cause: "untrusted", why: why}
+	} else if why, sure := p.distrusted(h.backend); sure != no {
+		r.refusal = refusal{sure: sure, cause: "untrusted", why: why}
 	}
 	return r
 }
@@ -420,6 +420,7 @@ type configuration struct {
 	webhooks []admissionv1.ValidatingWebhook // a mutating one has their fields
 	records  []map[string]any
 	changed  time.Time
+	injected []Source // of caBundle
 }
 
 func configurationOf[W any](m metav1.ObjectMeta, webhooks []W) (c configuration) {
@@ -437,6 +438,7 @@ func configurationOf[W any](m metav1.ObjectMeta, webhooks []W) (c configuration)
 			c.changed = f.Time.Time
 		}
 	}
+	c.injected = injectedFrom(m.Annotations)
 	return c
 }
 
@@ -450,14 +452,14 @@ func (p *Part) configurationChanged(kind string) func(types.NamespacedName, conf
 			p.changed[key] = true
 		}
 		for i, webhook := range now.webhooks {
-			p.keepWebhook(kind, of.Name, webhook, maps.Clone(now.records[i]), now.changed)
+			p.keepWebhook(kind, of.Name, webhook, maps.Clone(now.records[i]), now)
 		}
 	}
 }
 
-func (p *Part) keepWebhook(kind, configuration string, of admissionv1.ValidatingWebhook, record map[string]any, changed time.Time) {
-	key, client := kind+"/"+configuration+"/"+of.Name, of.ClientConfig
-	record["type"], record["configuration"] = kind, configuration
+func (p *Part) keepWebhook(kind, name string, of admissionv1.ValidatingWebhook, record map[string]any, within configuration) {
+	key, client := kind+"/"+name+"/"+of.Name, of.ClientConfig
+	record["type"], record["configuration"] = kind, name
 	p.doc.Put(record, "webhooks", key)
 	p.changed[key] = true
 	if client.URL != nil {
@@ -474,7 +476,8 @@ func (p *Part) keepWebhook(kind, configuration string, of admissionv1.Validating
 	p.closed[key] = h
 	switch {
 	case client.Service != nil:
-		h.backend, h.changed = calledAt(client.Service.Namespace, client.Service.Name, client.Service.Port, client.CABundle), changed
+		h.backend = calledAt(client.Service.Namespace, client.Service.Name, client.Service.Port, client.CABundle, within.injected)
+		h.changed = within.changed
 		p.hooks[key] = h
 	case client.URL != nil:
 		p.publishHeld(key, "everywhere", h.everywhere()) // wherever its backend is

@@ -3,10 +3,8 @@ package snapshots
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/maphash"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -17,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/termguard/termguard/cluster"
-	"github.com/termguard/termguard/cluster/refusals"
 )
 
 // Archive answers as a cluster's API server did. The objects lie in a temporary file; memory holds a row for
@@ -27,12 +24,12 @@ type Archive struct {
 	size int64
 	seed maphash.Seed
 
-	now       time.Time
-	kinds     map[schema.GroupResource]*kind
-	answers   map[string]Answer                            // other than lists, by request; see asked
-	distrusts map[string]string                            // reasons, by address
-	served    map[schema.GroupVersion][]metav1.APIResource // if no answer of the API server says so
-	version   string
+	now        time.Time
+	kinds      map[schema.GroupResource]*kind
+	answers    map[string]Answer                            // other than lists, by request; see asked
+	handshakes map[string]cluster.Handshake                 // by address
+	served     map[schema.GroupVersion][]metav1.APIResource // if no answer of the API server says so
+	version    string
 	// Redacted says that names are replaced and texts left out, which policies may read.
 	Redacted bool
 	// discovered says that served is from discovery.
@@ -67,7 +64,7 @@ func newArchive() (*Archive, error) {
 		return nil, err
 	}
 	return &Archive{
-		file: file, seed: maphash.MakeSeed(), kinds: map[schema.GroupResource]*kind{}, answers: map[string]Answer{}, distrusts: map[string]string{},
+		file: file, seed: maphash.MakeSeed(), kinds: map[schema.GroupResource]*kind{}, answers: map[string]Answer{}, handshakes: map[string]cluster.Handshake{},
 		served: map[schema.GroupVersion][]metav1.APIResource{},
 	}, nil
 }
@@ -93,18 +90,15 @@ func (a *Archive) Options(options cluster.Options) cluster.Options {
 	if !a.now.IsZero() {
 		options.Now = func() time.Time { return a.now }
 	}
-	options.Dial, options.Everywhere = a.dial, true
+	options.Try, options.Everywhere = a.try, true
 	return options
 }
 
-var errUntried = errors.New("not in the snapshot")
-
-// dial fails as the cluster's handshake did.
-func (a *Archive) dial(_ context.Context, _, address string) (net.Conn, error) {
-	if why := a.distrusts[address]; why != "" {
-		return nil, refusals.Distrust(why)
+func (a *Archive) try(_ context.Context, b cluster.Backend) cluster.Handshake {
+	if t, recorded := a.handshakes[b.Address]; recorded {
+		return t
 	}
-	return nil, errUntried
+	return cluster.Handshake{Unseen: "not in the snapshot"}
 }
 
 // scope identifies a list in a namespace, or at the path of a request.

@@ -146,8 +146,8 @@ func (a *Archive) lines(in *bufio.Reader) error {
 			if k := a.kind(of.GroupResource()); l.Last {
 				k.listed[scope(of.namespace, l.LabelSelector, l.FieldSelector)] = true
 			}
-		case distrustLine:
-			a.distrusts[l.Address] = l.Why
+		case handshakeLine:
+			a.handshakes[l.Address] = cluster.Handshake{OK: l.Why == "", Distrust: l.Why, May: l.May}
 		case endLine:
 			ended = true
 		}

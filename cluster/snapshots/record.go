@@ -36,13 +36,15 @@ type line struct {
 	MetadataOnly bool `json:"metadataOnly,omitempty"`
 	Last         bool `json:"last,omitempty"`
 	*Answer
-	// Address is a backend with an untrusted certificate.
+	// Address is of a backend whose certificate was verified; Why says why it is not trusted, and May as in
+	// cluster.Handshake.
 	Address string `json:"address,omitempty"`
 	Why     string `json:"why,omitempty"`
+	May     bool   `json:"may,omitempty"`
 }
 
 // Kinds of lines. Without the last one, the snapshot was cut.
-const snapshotLine, answerLine, listLine, distrustLine, endLine = "Snapshot", "Answer", "List", "Distrust", "End"
+const snapshotLine, answerLine, listLine, handshakeLine, endLine = "Snapshot", "Answer", "List", "Distrust", "End"
 
 // Recorder writes the answers of an API server.
 type Recorder struct {
@@ -71,11 +73,11 @@ func NewRecorder(out io.Writer, now time.Time, redact bool) *Recorder {
 // Wrap returns a transport, for rest.Config.Wrap, that also records the answers, in JSON.
 func (r *Recorder) Wrap(rt http.RoundTripper) http.RoundTripper { return recording{r, rt} }
 
-// Distrust records why the certificate behind an address is not trusted.
-func (r *Recorder) Distrust(address, why string) {
+// Handshake records the result of verifying the certificate behind an address.
+func (r *Recorder) Handshake(address string, t cluster.Handshake) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.write(line{Kind: distrustLine, Address: address, Why: why})
+	r.write(line{Kind: handshakeLine, Address: address, Why: t.Distrust, May: t.May})
 }
 
 // Close writes the end.

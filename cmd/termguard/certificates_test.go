@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -19,8 +20,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// TestCertificates checks that check, of a snapshot too, and delete verify the certificate of a webhook that fails closed by the Secret
-// that its pods mount, read no other Secret, and say if they may not.
+// TestCertificates checks that every command verifies the certificate of a webhook that fails closed by the Secret
+// that its pods mount, or that its Certificate names; reads no other Secret, and says if it may not.
 func TestCertificates(t *testing.T) {
 	issued := func() string {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -43,8 +44,8 @@ func TestCertificates(t *testing.T) {
 		return base64.StdEncoding.EncodeToString(text)
 	}
 	old, renewed := issued(), issued()
-	world := func(stored, operation string) string {
-		return fmt.Sprintf(`{apiVersion: v1, kind: Namespace, metadata: {name: demo}}
+	world := func(stored, operation, injected string) string {
+		return fmt.Sprintf(`{apiVersion: v1, kind: Namespace, metadata: {name: demo, labels: {kubernetes.io/metadata.name: demo}}}
 ---
 {apiVersion: v1, kind: Namespace, metadata: {name: ops}}
 ---
@@ -60,23 +61,50 @@ func TestCertificates(t *testing.T) {
 ---
 {apiVersion: v1, kind: Secret, metadata: {name: other, namespace: ops}, data: {tls.crt: %[1]s}}
 ---
-{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: guard}, webhooks: [{name: deny.x.io, clientConfig: {service: {namespace: ops, name: guard}, caBundle: %s}, rules: [{operations: [%s], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]}]}
-`, stored, old, operation)
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: guard, annotations: {cert-manager.io/inject-ca-from: %s}}, webhooks: [{name: deny.x.io, clientConfig: {service: {namespace: ops, name: guard}, caBundle: %s}, rules: [{operations: [%s], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}], namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: demo}}}]}
+`, stored, injected, old, operation)
 	}
+	const vouches = "caBundle does not vouch for: Secret ops/guard-tls, "
 	for name, tc := range map[string]struct {
 		stored    string
 		operation string
+		injected  string // instead of a mounted Secret
 		hidden    []string
+		args      string // after check; of another command otherwise
 		want      []string
 		not       string
 	}{
-		"Fits":    {old, "DELETE", nil, []string{"configmaps/it -n demo: at-risk"}, "unseen"},
-		"Update":  {renewed, "UPDATE", nil, []string{"configmaps/it -n demo: hangs", "caBundle does not vouch for: Secret ops/guard-tls"}, "unseen: certificate"},
-		"Renewed": {renewed, "DELETE", nil, []string{"configmaps/it -n demo: refused", "caBundle does not vouch for: Secret ops/guard-tls"}, "unseen: certificate"},
-		"Hidden":  {renewed, "DELETE", []string{"secrets"}, []string{"configmaps/it -n demo: at-risk", "unseen: certificate of webhook guard/deny.x.io: forbidden"}, "vouch"},
+		"Fits":              {stored: old, want: []string{"configmaps/it -n demo: at-risk"}, not: "unseen"},
+		"Update":            {stored: renewed, operation: "UPDATE", want: []string{"configmaps/it -n demo: hangs", vouches + "which its pods mount"}, not: "unseen: certificate"},
+		"Renewed":           {stored: renewed, want: []string{"configmaps/it -n demo: refused", vouches + "which its pods mount"}, not: "unseen: certificate"},
+		"Hidden":            {stored: renewed, hidden: []string{"secrets"}, want: []string{"configmaps/it -n demo: at-risk", "unseen: certificate of webhook guard/deny.x.io: forbidden"}, not: "vouch"},
+		"Injected":          {stored: renewed, injected: "ops/guard", want: []string{"configmaps/it -n demo: refused", vouches + "the source for cert-manager.io/inject-ca-from"}, not: "unseen: certificate"},
+		"InjectedFit":       {stored: old, injected: "ops/guard", want: []string{"configmaps/it -n demo: at-risk"}, not: "unseen"},
+		"Namespace":         {stored: renewed, args: "check ns/demo", want: []string{"will hang: webhook guard/deny.x.io fails closed", vouches}, not: "unseen: certificate"},
+		"Delete":            {stored: renewed, args: "delete cm/it -n demo --dry-run", want: []string{"configmaps/it -n demo: refused", vouches}, not: "unseen: certificate"},
+		"DeleteHidden":      {stored: renewed, hidden: []string{"secrets"}, args: "delete cm/it -n demo --dry-run", want: []string{"unseen: certificate of webhook guard/deny.x.io: forbidden"}, not: "vouch"},
+		"Dump":              {stored: renewed, args: "check cm/it -n demo --snapshot DUMP", want: []string{"unseen: certificate of webhook guard/deny.x.io: not in the snapshot"}, not: "vouch"},
+		"NamespaceHidden":   {stored: renewed, hidden: []string{"secrets"}, args: "check ns/demo", want: []string{"unseen: certificate of webhook guard/deny.x.io: forbidden"}, not: "vouch"},
+		"Scan":              {stored: renewed, args: "scan --all", want: []string{"webhook guard/deny.x.io fails closed and its caBundle does not match", vouches}, not: "not checked"},
+		"ScanHidden":        {stored: renewed, hidden: []string{"secrets"}, args: "scan --all", want: []string{"certificate of webhook guard/deny.x.io: forbidden"}, not: "vouch"},
+		"Terminating":       {stored: renewed, operation: "UPDATE", args: "check --terminating -o json", want: []string{vouches}, not: "unseen: certificate"},
+		"TerminatingHidden": {stored: renewed, operation: "UPDATE", hidden: []string{"secrets"}, args: "check --terminating", want: []string{"unseen: certificate of webhook guard/deny.x.io: forbidden"}, not: "vouch"},
+		"Snapshot":          {stored: renewed, injected: "ops/guard", args: "snapshot", want: []string{`"why":"Secret ops/guard-tls, the source for cert-manager.io/inject-ca-from`}, not: "tls.crt"},
+		"SnapshotFits":      {stored: old, args: "snapshot", want: []string{`"kind":"Distrust","address":"10.96.0.50:443"}`}, not: "vouch"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newFakeCluster(t, world(tc.stored, tc.operation))
+			text := world(tc.stored, cmp.Or(tc.operation, "DELETE"), cmp.Or(tc.injected, "''"))
+			if tc.injected != "" {
+				text = strings.Replace(text, "volumes: [{name: tls, secret: {secretName: guard-tls}}]", "volumes: []", 1)
+			}
+			if strings.HasPrefix(name, "Terminating") {
+				text = strings.Replace(text, "finalizers: [x.io/f]", "deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: [x.io/f]", 1)
+			}
+			c := newFakeCluster(t, text)
+			if tc.injected != "" {
+				c.kinds["/apis/cert-manager.io/v1/certificates"] = strings.Fields("cert-manager.io/v1 certificates Certificate -")
+				c.apply("{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: guard, namespace: ops}, spec: {secretName: guard-tls}}")
+			}
 			c.hidden = tc.hidden
 			var secrets []string
 			c.arrived = func(r *http.Request) {
@@ -86,33 +114,30 @@ func TestCertificates(t *testing.T) {
 					secrets = append(secrets, r.URL.Path)
 				}
 			}
-			ask := func(args ...string) string {
-				var out, errs bytes.Buffer
-				if code := run(t.Context(), append([]string{"termguard", args[0], "cm/it", "-n", "demo"}, args[1:]...), nil, &out, &errs); code > exitFindings {
-					t.Errorf("%v: %s", args, &errs)
+			line, reads := cmp.Or(tc.args, "check cm/it -n demo"), []string{"/api/v1/namespaces/ops/secrets/guard-tls"}
+			if command, of, is := strings.Cut(line, "DUMP"); is {
+				file := filepath.Join(t.TempDir(), "world.yaml")
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
 				}
-				return out.String()
+				line, reads = command+file+of, nil
+			} else {
+				line += " --kubeconfig " + c.kubeconfig
 			}
-			for _, text := range []string{ask("check", "--kubeconfig", c.kubeconfig), ask("delete", "--dry-run", "--kubeconfig", c.kubeconfig)} {
-				for _, want := range tc.want {
-					if !strings.Contains(text, want) {
-						t.Errorf("it does not say %q: %s", want, text)
-					}
+			var out, errs bytes.Buffer
+			if code := run(t.Context(), append([]string{"termguard"}, strings.Fields(line)...), nil, &out, &errs); code > exitFindings {
+				t.Errorf("exit code %d: %s", code, &errs)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("it does not say %q: %s%s", want, &out, &errs)
 				}
-				if strings.Contains(text, tc.not) || strings.Contains(text, "c2VjcmV0") {
-					t.Errorf("it says %q: %s", tc.not, text)
-				}
 			}
-			file := filepath.Join(t.TempDir(), "world.yaml")
-			if err := os.WriteFile(file, []byte(world(tc.stored, tc.operation)), 0o600); err != nil {
-				t.Fatal(err)
+			if strings.Contains(out.String(), tc.not) || strings.Contains(out.String(), "c2VjcmV0") {
+				t.Errorf("it says %q: %s", tc.not, &out)
 			}
-			if text, want := ask("check", "--snapshot", file), "unseen: certificate of webhook guard/deny.x.io"; !strings.Contains(text, want) {
-				t.Errorf("of a snapshot, it does not say %q: %s", want, text)
-			}
-			secrets = slices.Compact(secrets)
-			if want := []string{"/api/v1/namespaces/ops/secrets/guard-tls"}; !slices.Equal(secrets, want) {
-				t.Errorf("read %v, want %v", secrets, want)
+			if !slices.Equal(secrets, reads) {
+				t.Errorf("read %v, want %v", secrets, reads)
 			}
 		})
 	}

@@ -112,7 +112,7 @@ func (f *clusterFlags) facts(options cluster.Options) cluster.Options {
 		return f.archive.Options(options)
 	}
 	if f.dial {
-		options.Dial = new(net.Dialer).DialContext
+		options.Try = cluster.Dialing(new(net.Dialer).DialContext)
 	}
 	return options
 }

@@ -52,6 +52,10 @@ Exit codes: 0 written, 1 written and empty, because you may list nothing, 2 erro
 				p.show(done, of)
 			}
 			out := bufio.NewWriter(c.OutOrStdout())
+			stored, err := live.Stored(rest, time.Now) // it holds what they compare, not the Secrets
+			if err != nil {
+				return err
+			}
 			recorder := snapshots.NewRecorder(out, time.Now(), hidden)
 			rest.Wrap(recorder.Wrap)
 			world, err := live.Collect(c.Context(), rest, target.facts(options), nil, namespace, log)
@@ -60,8 +64,9 @@ Exit codes: 0 written, 1 written and empty, because you may list nothing, 2 erro
 				return err
 			}
 			err = live.ReadWarnings(c.Context(), rest, world, namespace, log)
-			for address, why := range world.Distrusted() {
-				recorder.Distrust(address, why)
+			world.TryCertificates(c.Context(), stored, nil)
+			for address, handshake := range world.Handshakes() {
+				recorder.Handshake(address, handshake)
 			}
 			if err := errors.Join(err, recorder.Close(), out.Flush()); err != nil {
 				return err

@@ -41,8 +41,8 @@
 #       Ignore.
 #   limits: >-
 #     A backend that runs and denies requests or times out shows only in reports of the
-#     API server. termguard's webhook checks certificates, and the command line with
-#     --dial-webhooks. Webhooks that are called by URL. If an objectSelector or a
+#     API server. A certificate is unseen if nobody may connect to the webhook and no
+#     readable Secret has it. Webhooks that are called by URL. If an objectSelector or a
 #     matchCondition depends on the object, check reads up to 500 objects, except Secrets;
 #     otherwise the finding says "may". A finalizer that the delete itself adds
 #     (foregroundDeletion, orphan) counts if other objects of its kind in the namespace

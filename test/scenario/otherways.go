@@ -106,13 +106,16 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 		return nil, fmt.Errorf("%s: %w", checkLive, errors.Join(append(missing, err)...))
 	}
 	subject := subjects[0]
+	places, archives, reads := &g.places, &g.archived, cluster.Options{Try: cluster.Dialing(new(net.Dialer).DialContext)}
+	if s.Stored {
+		places, archives, reads = new(shared[*scan.Place]), new(shared[archived]), cluster.Options{}
+	}
 	var place *scan.Place
 	var report answer.Answer
 	// While another scenario's definition comes or goes, no answer is sure. On a busy machine, reading takes
 	// a minute.
 	err = g.Await(ctx, readLimit, "a sure answer of check", func(ctx context.Context) (bool, error) {
-		place, err = g.places.next(func() (*scan.Place, error) {
-			reads := cluster.Options{Dial: new(net.Dialer).DialContext}
+		place, err = places.next(func() (*scan.Place, error) {
 			return scan.FromCluster(context.WithoutCancel(ctx), g.Config(), reads, "", nil, []scan.Kind{}, slog.New(slog.DiscardHandler))
 		})
 		if err != nil {
@@ -129,7 +132,7 @@ func (g *Guarded) otherWays(ctx context.Context, s Scenario, input map[string]an
 		return nil, err
 	}
 
-	read, err := g.archived.next(func() (archived, error) {
+	read, err := archives.next(func() (archived, error) {
 		archive, err := g.archive(ctx, s)
 		if err != nil {
 			return archived{}, err

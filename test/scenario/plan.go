@@ -84,9 +84,11 @@ func (g *Guarded) CheckSnapshot(ctx context.Context, file string, args ...string
 
 // Snapshot runs termguard snapshot at the time of a scenario.
 func (g *Guarded) Snapshot(ctx context.Context, s Scenario) ([]byte, error) {
-	snapshot, err := g.snapshots.next(func() ([]byte, error) {
-		return g.reads(context.WithoutCancel(ctx), "snapshot", "--dial-webhooks")
-	})
+	shares, args := &g.snapshots, []string{"snapshot", "--dial-webhooks"}
+	if s.Stored {
+		shares, args = new(shared[[]byte]), args[:1]
+	}
+	snapshot, err := shares.next(func() ([]byte, error) { return g.reads(context.WithoutCancel(ctx), args...) })
 	if err != nil || s.HoursLater == 0 {
 		return snapshot, err
 	}

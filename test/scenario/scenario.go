@@ -57,6 +57,8 @@ type Scenario struct {
 	Edit *Edit `json:"edit,omitempty"`
 	// Asks is "check" for a Terminating object, whose deletes are not sent to webhooks.
 	Asks string `json:"asks,omitempty"`
+	// Stored says that nothing but the webhook connects to webhooks: Secrets show their certificates.
+	Stored bool `json:"stored,omitempty"`
 	// HoursLater makes check read a snapshot as if so old, for long deletions.
 	HoursLater int `json:"hoursLater,omitempty"`
 	// Expect are the correct verdicts.
@@ -154,7 +156,9 @@ type SampleAPI struct {
 
 // Webhook allows everything, or denies it with a message.
 type Webhook struct {
-	Service  string `json:"service"` // NAMESPACE/NAME
+	Service string `json:"service"` // NAMESPACE/NAME
+	// Secret of the Service's namespace gets a certificate as the webhook's.
+	Secret   string `json:"secret,omitempty"`
 	Denies   string `json:"denies,omitempty"`
 	Converts bool   `json:"converts,omitempty"`
 	Starts   Stage  `json:"starts,omitempty"`
@@ -847,6 +851,16 @@ func (g *Guarded) serve(ctx context.Context, live Live, stage Stage) error {
 			handler = lab.Convert()
 		}
 		if err := g.ServeEndpoints(ctx, namespace, service, handler); err != nil {
+			return err
+		}
+		if hook.Secret == "" {
+			continue
+		}
+		_, pair, err := g.Certify(ctx, namespace, service)
+		if err != nil {
+			return err
+		}
+		if err := g.Do(ctx, fmt.Sprintf("create secret tls %s -n %s --cert=%s.crt --key=%[3]s.key", hook.Secret, namespace, pair)); err != nil {
 			return err
 		}
 	}
