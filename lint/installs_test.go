@@ -58,3 +58,42 @@ func TestInstalled(t *testing.T) {
 		})
 	}
 }
+
+// TestServedVolumes checks that the server that a StorageClass names counts as that of the claims' volumes.
+func TestServedVolumes(t *testing.T) {
+	t.Parallel()
+	const manifests = `apiVersion: v1
+kind: Service
+metadata: {name: nfs, namespace: files}
+spec: {selector: {app: nfs}, ports: [{port: 2049}]}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: nfs}
+provisioner: nfs.csi.k8s.io
+parameters: {server: nfs.files.svc.cluster.local, share: /}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: web}
+spec: {storageClassName: nfs, accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: web, image: web}]
+      volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+`
+	for name, want := range map[string]int{"nfs.files.svc.cluster.local": 1, "nfs.example.com": 0} {
+		text := strings.Replace(manifests, "nfs.files.svc.cluster.local", name, 1)
+		found := run(t, lint.Options{Input: sets.Options{Paths: []string{"."}, Dir: write(t, map[string]string{"a.yaml": text})}}).Findings
+		if len(found) != want || slices.ContainsFunc(found, func(f lint.Finding) bool { return f.Policy != "volume-server-removed" }) {
+			t.Errorf("server %s: want %d findings about it, got %v", name, want, found)
+		}
+	}
+}

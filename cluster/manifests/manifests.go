@@ -76,6 +76,7 @@ func Apply(options cluster.Options, version string, set Set) (*cluster.World, er
 	for _, obj := range objects {
 		p.disrupt(obj)
 	}
+	all = append(all, servedVolumes(objects)...)
 	for _, namespace := range slices.Sorted(maps.Keys(p.namespaces)) {
 		if p.hooks {
 			all = append(all, made("v1", "ConfigMap", namespace, "kube-root-ca.crt", map[string]any{"data": map[string]any{"ca.crt": ""}}), made("v1", "ServiceAccount", namespace, "default", map[string]any{}))
@@ -251,6 +252,32 @@ func replicaSet(deployment *unstructured.Unstructured, podLabels map[string]any)
 func runs(pod *unstructured.Unstructured) {
 	set(pod, "Running", "status", "phase")
 	set(pod, []any{map[string]any{"type": "Ready", "status": "True"}}, "status", "conditions")
+}
+
+// servedVolumes returns the volumes of claims whose StorageClass names their server, as those for NFS do.
+func servedVolumes(objects []*unstructured.Unstructured) (volumes []*unstructured.Unstructured) {
+	classes, servers := map[string]map[string]any{}, map[string]string{}
+	for _, obj := range objects {
+		if server, _, _ := unstructured.NestedString(obj.Object, "parameters", "server"); server != "" && obj.GetKind() == "StorageClass" {
+			classes[obj.GetName()], servers[obj.GetName()] = obj.Object, server
+		}
+	}
+	for _, obj := range objects {
+		class, _, _ := unstructured.NestedString(obj.Object, "spec", "storageClassName")
+		if obj.GetKind() != "PersistentVolumeClaim" || classes[class] == nil {
+			continue
+		}
+		name := obj.GetNamespace() + "-" + obj.GetName()
+		volumes = append(volumes, made("v1", "PersistentVolume", "", name, map[string]any{
+			"spec": map[string]any{
+				"csi":          map[string]any{"driver": classes[class]["provisioner"], "volumeHandle": name, "volumeAttributes": map[string]any{"server": servers[class]}},
+				"claimRef":     map[string]any{"namespace": obj.GetNamespace(), "name": obj.GetName()},
+				"mountOptions": classes[class]["mountOptions"],
+			},
+			"status": map[string]any{"phase": "Bound"},
+		}))
+	}
+	return volumes
 }
 
 func (p *player) endpoints(obj *unstructured.Unstructured) []*unstructured.Unstructured {
