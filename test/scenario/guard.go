@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -54,9 +55,13 @@ func PatientGuard(ctx context.Context, options lab.Options) (*Guarded, error) {
 	return guard(ctx, options, true)
 }
 
+// On a busy machine, the lease of a node that lives is renewed late: its pods would not be ready.
+const patientGrace = 24 * time.Second
+
 func guard(ctx context.Context, options lab.Options, patient bool) (*Guarded, error) {
 	if patient {
 		options.Prepare, options.Thrifty = PresentToTermguard, true
+		options.NodeGrace = cmp.Or(options.NodeGrace, patientGrace)
 	}
 	l, err := lab.Start(ctx, options)
 	if err != nil {
