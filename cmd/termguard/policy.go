@@ -111,8 +111,7 @@ func newPolicyCatalog() *cobra.Command {
 			if output == "json" {
 				return writeJSON(entries, c.OutOrStdout())
 			}
-			writeCatalog(c.OutOrStdout(), entries)
-			return nil
+			return catalogPage(entries).Write(c.OutOrStdout(), page.Style{})
 		},
 	}
 	settings.addConfig(c.Flags())
@@ -123,13 +122,14 @@ func newPolicyCatalog() *cobra.Command {
 // catalogColumn leaves the rest of 80 characters to the owners.
 const catalogColumn = 46
 
-func writeCatalog(out io.Writer, entries []catalog.Entry) {
+func catalogPage(entries []catalog.Entry) *page.Page {
+	var p page.Page
 	line := func(finalizer, owner string) {
 		if len(finalizer) > catalogColumn {
-			fmt.Fprintln(out, finalizer) // whole, as people search for it
+			p.Line("%s", finalizer) // whole, as people search for it
 			finalizer = ""
 		}
-		fmt.Fprintf(out, "%-*s  %s\n", catalogColumn, finalizer, printable.Cut(owner, 80-catalogColumn-2))
+		p.Line("%-*s  %s", catalogColumn, finalizer, printable.Cut(owner, 80-catalogColumn-2))
 	}
 	line("FINALIZER", "REMOVED BY")
 	for i, e := range entries {
@@ -137,6 +137,7 @@ func writeCatalog(out io.Writer, entries []catalog.Entry) {
 			line(e.Key(), e.Owner)
 		}
 	}
+	return &p
 }
 
 func explain(out io.Writer, all []policies.Policy, id string) error {
