@@ -21,7 +21,7 @@ func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained 
 		on[node.Name] = nil
 	}
 	podsOn(world, on)
-	items, err := each(ctx, engine, world, nil, drained, func(node Subject) *question.Request { return node.target().Drain() })
+	items, err := each(ctx, engine, world, nil, drained, func(node Subject) (*question.Request, error) { return node.target().Drain(), nil })
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func drain(ctx context.Context, engine Evaluator, world *cluster.World, drained 
 	for _, node := range drained {
 		all = append(all, on[node.Name]...)
 	}
-	answers, err := each(ctx, engine, world, nil, all, func(pod Subject) *question.Request { return pod.Deletion(nil) })
+	answers, err := each(ctx, engine, world, nil, all, Question{}.request)
 	if err != nil {
 		return nil, err
 	}

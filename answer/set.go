@@ -146,7 +146,12 @@ func Ask(ctx context.Context, engine Evaluator, world *cluster.World, q Question
 		a.Missing = append(a.Missing, err.Error())
 	}
 	var err error
-	if a.Items, err = q.items(ctx, engine, world, set); err != nil {
+	if q.As == AsDrain {
+		a.Items, err = drain(ctx, engine, world, q.Targets)
+	} else {
+		a.Items, err = each(ctx, engine, world, set, q.Targets, q.request)
+	}
+	if err != nil {
 		return Answer{}, err
 	}
 	if q.Together && a.By == "" && len(a.Items) > 1 {
@@ -156,22 +161,16 @@ func Ask(ctx context.Context, engine Evaluator, world *cluster.World, q Question
 	return a, nil
 }
 
-func (q Question) items(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set) ([]Item, error) {
-	request := func(s Subject) *question.Request { return s.Deletion(q.Options) }
-	switch q.As {
-	case AsDrain:
-		return drain(ctx, engine, world, q.Targets)
-	case AsApply:
-		request = func(s Subject) *question.Request { return s.target().Create() }
-	case AsEvict:
-		for _, s := range q.Targets {
-			if s.Type.GroupResource() != question.Pods {
-				return nil, fmt.Errorf("%s is no pod: only a pod can be evicted", s)
-			}
-		}
-		request = func(s Subject) *question.Request { return s.target().Evict(q.Options) }
+func (q Question) request(s Subject) (*question.Request, error) {
+	switch {
+	case q.As == AsApply:
+		return s.target().Create(), nil
+	case q.As == AsEvict && s.Type.GroupResource() != question.Pods:
+		return nil, fmt.Errorf("%s is no pod: only a pod can be evicted", s)
+	case q.As == AsEvict:
+		return s.target().Evict(q.Options), nil
 	}
-	return each(ctx, engine, world, set, q.Targets, request)
+	return s.Deletion(q.Options), nil
 }
 
 // parallel works in at most few goroutines, or in the caller's if one is enough: the stack for policies grows once
@@ -199,13 +198,16 @@ func ReadEach(ctx context.Context, n int, read func(ctx context.Context, i int) 
 	return parallel(ctx, 16, n, read)
 }
 
-func each(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set, subjects []Subject, request func(Subject) *question.Request) ([]Item, error) {
+func each(ctx context.Context, engine Evaluator, world *cluster.World, set *question.Set, subjects []Subject, request func(Subject) (*question.Request, error)) ([]Item, error) {
 	items := make([]Item, len(subjects))
 	err := parallel(ctx, min(runtime.GOMAXPROCS(0), 1+len(subjects)/few), len(subjects), func(ctx context.Context, i int) (err error) {
 		if whole := subjects[i].Whole; whole != nil {
 			items[i], err = askWhole(ctx, engine, world, subjects[i], *whole)
-		} else {
-			items[i], err = evaluate(ctx, engine, world, set, subjects[i], request(subjects[i]))
+			return err
+		}
+		r, err := request(subjects[i])
+		if err == nil {
+			items[i], err = evaluate(ctx, engine, world, set, subjects[i], r)
 		}
 		return err
 	})
