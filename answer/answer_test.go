@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -326,18 +325,6 @@ func TestFromFactsTerminating(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
 	}
-}
-
-// factsFrom returns the facts of a document.
-func factsFrom(text string) (*cluster.World, error) {
-	var doc map[string]any
-	if err := json.Unmarshal([]byte(text), &doc); err != nil {
-		return nil, err
-	}
-	now := time.Now()
-	world := cluster.NewWorld(cluster.Options{Now: func() time.Time { return now }})
-	world.View(func(view map[string]any) { maps.Copy(view, doc) }) // it stays, as neither the time nor the facts change
-	return world, nil
 }
 
 // FromFacts is AllFromFacts for one object.

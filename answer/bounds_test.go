@@ -139,8 +139,8 @@ func working(d sample, o policies.Object, finalizer string) (works bool) {
 		return works
 	}
 	d.world.Read(func(f cluster.Facts) {
-		for h := range f.Held(o.Namespace, o.Resource) {
-			works = works || h.Finalizer == finalizer && slices.Contains(h.Names, o.Name) && at(h.Owner())
+		for _, h := range f.Held(o.Namespace, o.Resource) {
+			works = works || h.Finalizer == finalizer && slices.Contains(h.Names, o.Name) && at(h.Owner)
 		}
 	})
 	return works

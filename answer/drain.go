@@ -65,7 +65,7 @@ func (r *Item) drains(pods []Item) {
 // podsOn leaves out DaemonSets' and mirror pods, which the node owns.
 func podsOn(world *cluster.World, on map[string][]Subject) {
 	world.Read(func(f cluster.Facts) {
-		for pod := range f.AllPods() {
+		for pod := range f.Pods("") {
 			if _, drained := on[pod.Node]; drained && pod.Kind != "DaemonSet" && pod.Kind != "Node" {
 				s, _ := Described(f, question.Pods.Resource, pod.Namespace, pod.Name)
 				on[pod.Node] = append(on[pod.Node], s)

@@ -25,8 +25,8 @@ func Described(f cluster.Facts, resource, namespace, name string) (s Subject, ex
 }
 
 func typeIn(f cluster.Facts, resource schema.GroupResource, namespaced bool) Type {
-	if f.Defines(resource.String()) {
-		d, typ := f.Definition(resource.String()), Type{GroupVersionResource: resource.WithVersion("")}
+	if d, defined := f.Definition(resource.String()); defined {
+		typ := Type{GroupVersionResource: resource.WithVersion("")}
 		if len(d.Served) > 0 {
 			typ.Version = d.Served[len(d.Served)-1]
 		}
@@ -56,8 +56,8 @@ func (s *Subject) finalize(f cluster.Facts) map[string]bool {
 	resource, metadata, named := s.Type.GroupResource(), child(s.Object, "metadata"), map[string]bool{}
 	finalizers, _ := metadata["finalizers"].([]any)
 	finalizers = slices.Clone(finalizers)
-	for held := range f.Held(s.Namespace, resource.String()) {
-		if since, terminating := held.Terminating[s.Name]; terminating && metadata["deletionTimestamp"] == nil {
+	for _, held := range f.Held(s.Namespace, resource.String()) {
+		if since, terminating := held.Since(s.Name); terminating && metadata["deletionTimestamp"] == nil {
 			metadata["deletionTimestamp"] = since
 		}
 		for _, name := range held.Names {

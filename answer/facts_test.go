@@ -90,7 +90,8 @@ func typesOf(world *cluster.World) Types {
 
 // define adds the type of a definition, in each version that it serves: users may name any of them.
 func (t *Types) define(f cluster.Facts, name string) {
-	d, gr := f.Definition(name), schema.ParseGroupResource(name)
+	d, _ := f.Definition(name)
+	gr := schema.ParseGroupResource(name)
 	singular := cmp.Or(d.Singular, strings.ToLower(d.Kind))
 	api := metav1.APIResource{Name: gr.Resource, Kind: d.Kind, SingularName: singular, ShortNames: d.Short, Namespaced: d.Namespaced}
 	served := d.Served

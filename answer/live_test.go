@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
@@ -305,20 +306,56 @@ func TestFromClusterThatIsNotThere(t *testing.T) {
 // TestUnread checks the count of objects whose status was not read.
 func TestUnread(t *testing.T) {
 	wait := Wait{Finalizer: "x.io/f", Resource: "gadgets.x.io", Namespace: "demo", Names: []string{"a", "b"}, Count: 5}
-	definition := map[string]any{"gadgets.x.io": map[string]any{}}
-	read := map[string]any{"demo": map[string]any{"gadgets.x.io": map[string]any{"a": []any{}, "other": []any{}}}}
-	for _, tt := range []struct {
-		reason string
-		doc    map[string]any
-		want   int
-	}{
-		{"one was read", map[string]any{"crds": definition, "conditions": read}, 4},
-		{"none could be read", map[string]any{"crds": definition, "conditions": map[string]any{"demo": map[string]any{}}}, 5},
-		{"nobody reads conditions, as over a snapshot", map[string]any{"crds": definition}, 0},
-		{"what built-in kinds say is not about their finalizers", map[string]any{"conditions": read}, 0},
-	} {
-		if got := unread(facts.Read(tt.doc), wait); got != tt.want {
-			t.Errorf("%s: got %d, want %d", tt.reason, got, tt.want)
+	object := func(apiVersion, kind, namespace, name string, fields map[string]any) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: fields}
+		o.SetAPIVersion(apiVersion)
+		o.SetKind(kind)
+		o.SetNamespace(namespace)
+		o.SetName(name)
+		return o
+	}
+	gadget := func(name string) *unstructured.Unstructured {
+		o := object("x.io/v1", "Gadget", "demo", name, map[string]any{"status": map[string]any{"conditions": []any{}}})
+		o.SetFinalizers([]string{"x.io/f"})
+		return o
+	}
+	definition := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "gadgets.x.io", map[string]any{"spec": map[string]any{
+		"group": "x.io", "scope": "Namespaced", "names": map[string]any{"kind": "Gadget", "plural": "gadgets"},
+		"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true}},
+	}})
+	hidden := object("termguard.dev/v1", "Cluster", "", "", map[string]any{"unseen": []any{map[string]any{"resource": "pods", "namespaced": true, "reason": "forbidden"}}})
+	first := func(o cluster.Conditioned) *unstructured.Unstructured {
+		if o.Name == "a" {
+			return gadget("a")
 		}
+		return nil
+	}
+	for _, tt := range []struct {
+		reason  string
+		defined bool
+		read    func(cluster.Conditioned) *unstructured.Unstructured
+		want    int
+	}{
+		{"one was read", true, first, 4},
+		{"none could be read", true, func(cluster.Conditioned) *unstructured.Unstructured { return nil }, 5},
+		{"nobody reads conditions, as over a snapshot", true, nil, 0},
+		{"what built-in kinds say is not about their finalizers", false, first, 0},
+	} {
+		objects := []*unstructured.Unstructured{hidden, gadget("a"), gadget("other")}
+		if tt.defined {
+			objects = append(objects, definition)
+		}
+		world, err := cluster.FromObjects(cluster.Options{}, objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tt.read != nil {
+			world.TakeConditions("demo", tt.read)
+		}
+		world.Read(func(f cluster.Facts) {
+			if got := unread(f, wait); got != tt.want {
+				t.Errorf("%s: got %d, want %d", tt.reason, got, tt.want)
+			}
+		})
 	}
 }

@@ -3,7 +3,6 @@ package answer
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -66,9 +65,9 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 	for finalizer, owner := range owners.All() {
 		add(Wait{Finalizer: finalizer, Resource: resource.String(), Namespace: s.Namespace, Names: []string{s.Name}, Count: 1}, owner)
 	}
-	all := func(held iter.Seq[cluster.Holding]) {
-		for h := range held {
-			add(Wait{Finalizer: h.Finalizer, Resource: h.Resource, Namespace: h.Namespace, Names: h.Names, Count: h.Count}, h.Owner())
+	all := func(held []cluster.Holding) {
+		for _, h := range held {
+			add(Wait{Finalizer: h.Finalizer, Resource: h.Resource, Namespace: h.Namespace, Names: h.Names, Count: h.Count}, h.Owner)
 		}
 	}
 	switch {
@@ -84,7 +83,7 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 	for i, w := range waits {
 		took, observed := f.Took(w.Finalizer, w.Resource, w.Namespace)
 		if observed {
-			waits[i].Took = &Took{took.Count, took.UsualSeconds, took.LongestSeconds}
+			waits[i].Took = &Took{took.Objects, took.Usual, took.Longest}
 		}
 		if !w.seen && !observed {
 			waits[i].Unproven = append(waits[i].Unproven, "it was never seen to remove this finalizer here")
@@ -127,7 +126,7 @@ func (r *Item) quote(s Subject) {
 // unread counts objects whose unread status may report a failure of their owner, if others of their namespace
 // were read.
 func unread(f cluster.Facts, w Wait) int {
-	if !f.Looked(w.Namespace) || !f.Defines(w.Resource) {
+	if _, defined := f.Definition(w.Resource); !defined || !f.Looked(w.Namespace) {
 		return 0
 	}
 	n := w.Count
@@ -253,10 +252,10 @@ func stopsOf(f cluster.Facts, s Subject) int {
 			continue // the API server removes it at once
 		}
 		seen := f.Stops(pod.Namespace, pod.Workload)
-		if seen.Count < enough {
+		if seen.Objects < enough {
 			return 0
 		}
-		usual = max(usual, seen.UsualSeconds)
+		usual = max(usual, seen.Usual)
 	}
 	if usual > 0 && s.Type.GroupResource() == question.Namespaces {
 		// The namespace controller checks again after half the longest grace period and a second (see passes).

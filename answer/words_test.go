@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
+	"github.com/termguard/termguard/cluster/learned"
 	"github.com/termguard/termguard/policies"
 )
 
@@ -84,23 +85,27 @@ func typ(group, version, plural, kind string) Type {
 // TestUnproven checks the verdict of a deletion that completes only if an owner removes a
 // finalizer.
 func TestUnproven(t *testing.T) {
-	const taken = `{"s3.test/f": {"buckets.s3.test": {"": {"count": 1, "usualSeconds": 2, "longestSeconds": 2, "last": "2026-01-01T00:00:00Z"}}}, "s3.test/g": {"users.s3.test": {"": {"count": 1, "usualSeconds": 2, "longestSeconds": 2, "last": "2026-01-01T00:00:00Z"}}}}`
+	took := learned.Bucket{Within: 2, Objects: 1}
+	f, g := func(took ...learned.Bucket) learned.Owner {
+		return providerSeen("s3.test/f", "buckets.s3.test", took...)
+	}, func(took ...learned.Bucket) learned.Owner {
+		return providerSeen("s3.test/g", "users.s3.test", took...)
+	}
+	stopped, _, _ := strings.Cut(provider, "\n---\n{apiVersion: apps/v1")
 	never := "it was never seen to remove this finalizer here"
 	for name, tc := range map[string]struct {
-		reason, durations, state string
-		want                     [][]string
+		reason string
+		learnt []learned.Owner
+		text   string
+		want   [][]string
 	}{
-		"never":     {"nobody saw it", `{}`, `"alive"`, [][]string{{never}, {never}}},
-		"took":      {"how long it took was seen", taken, `"alive"`, [][]string{nil, nil}},
-		"seen":      {"who removed it was seen", `{}`, `"alive", "seen": true`, [][]string{nil, nil}},
-		"not alive": {"a finalizer without a running owner does not complete", `{}`, `"down"`, nil},
+		"never":     {"nobody saw it", nil, provider, [][]string{{never}, {never}}},
+		"took":      {"how long it took was seen", []learned.Owner{f(took), g(took)}, provider, [][]string{nil, nil}},
+		"seen":      {"who removed it was seen", []learned.Owner{f(), g()}, provider, [][]string{nil, nil}},
+		"not alive": {"a finalizer without a running owner does not complete", nil, stopped, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := strings.NewReplacer("DURATIONS", tc.durations, `"alive"`, tc.state).Replace(learnedFacts)
-			world, err := factsFrom(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			world := providerWorld(t, tc.text, tc.learnt...)
 			subject, err := FromFacts(world, Name{Object: policies.Object{Resource: "ns", Name: "demo"}})
 			if err != nil {
 				t.Fatal(err)

@@ -42,11 +42,10 @@ func (w *World) TakeConditions(namespace string, read func(Conditioned) *unstruc
 func (w *World) Conditioned(namespace string) (found []Conditioned) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	f := facts.Read(w.doc)
 	names := facts.Sets[string, string]{} // by resource
-	for held := range f.Held(namespace, "") {
+	for _, held := range w.ownership.Holdings(namespace, "") {
 		// The words of a dead owner are old.
-		if state := held.Owner().State; !f.Defines(held.Resource) || state != Alive && state != Unknown {
+		if state := held.Owner.State; !w.ownership.Defined(held.Resource) || state != Alive && state != Unknown {
 			continue
 		}
 		for _, name := range held.Names {
@@ -58,8 +57,8 @@ func (w *World) Conditioned(namespace string) (found []Conditioned) {
 		for _, resource := range slices.Sorted(maps.Keys(names)) {
 			if list := slices.Sorted(maps.Keys(names[resource])); nth < len(list) {
 				version := ""
-				if served := f.Definition(resource).Served; len(served) > 0 {
-					version = served[0]
+				if d, _ := w.refusals.Definition(resource); len(d.Served) > 0 {
+					version = d.Served[0]
 				}
 				found, more = append(found, Conditioned{schema.ParseGroupResource(resource).WithVersion(version), namespace, list[nth]}), true
 			}

@@ -15,11 +15,9 @@ import (
 // Moment is the facts during one evaluation, valid until the function that receives it returns.
 type Moment struct {
 	Facts
-	at      *viewed
 	doc     map[string]any
 	request *question.Request
-	world   *World
-	below   *Moment // the snapshot below manifests, or nil
+	under   *Moment // the snapshot below manifests, or nil
 	plain   bool    // declarations on the objects of the request do not count
 }
 
@@ -42,17 +40,23 @@ func (w *World) TryAsk(r *question.Request, f func(Moment)) bool {
 
 func (w *World) moment(r *question.Request) Moment {
 	at := w.seen()
-	m := Moment{at: at, request: r, world: w}.over(at.doc)
+	m := Moment{Facts: Facts{w, w.below, at}, doc: at.doc, request: r}
 	if w.below != nil {
-		below := w.below.moment(r)
-		m.below = &below
+		under := w.below.moment(r)
+		m.under = &under
 	}
 	return m
 }
 
 func (m Moment) over(doc map[string]any) Moment {
-	m.doc, m.Facts = doc, facts.Read(doc)
+	m.doc = doc
 	return m
+}
+
+// place returns an object's position in the order of a command that deletes several.
+func (m Moment) place(resource, namespace, name string) (at int, in bool) {
+	at, in = facts.Lookup(m.doc, "set", resource, namespace, name).(int)
+	return at, in
 }
 
 // Is reports whether facts and time are the same as another moment's for the same request.
@@ -71,9 +75,9 @@ func (m Moment) Together(set *question.Set) Moment {
 
 // About returns the moment for another request.
 func (m Moment) About(r *question.Request) Moment {
-	if m.request = r; m.below != nil {
-		below := m.below.About(r)
-		m.below = &below
+	if m.request = r; m.under != nil {
+		under := m.under.About(r)
+		m.under = &under
 	}
 	return m
 }
@@ -99,13 +103,13 @@ func (m Moment) Ownership() Verdicts {
 	for _, object := range m.objects() {
 		maps.Copy(verdicts, m.world.verdicts(&unstructured.Unstructured{Object: object}, m.request.GroupResource(), m.request.SpecFinalizers(object)))
 	}
-	if m.below == nil {
+	if m.under == nil {
 		return verdicts
 	}
-	known := m.below.Ownership()
+	known := m.under.Ownership()
 	for finalizer, verdict := range verdicts {
 		v, _ := verdict.(map[string]any)
-		recorded, _ := facts.Lookup(m.below.doc, "finalizers", finalizer, m.request.GroupResource().String()).(map[string]any)
+		recorded, _ := facts.Lookup(m.under.doc, "finalizers", finalizer, m.request.GroupResource().String()).(map[string]any)
 		if v["state"] == Unasked && len(recorded) > 0 {
 			verdicts[finalizer] = known[finalizer]
 		}
@@ -139,8 +143,8 @@ func (m Moment) objects() []map[string]any {
 // Refusals returns the request's immediate refusals.
 func (m Moment) Refusals() []any {
 	found := m.world.refusals.Of(m.request)
-	if m.below != nil {
-		found = append(found, m.below.Refusals()...)
+	if m.under != nil {
+		found = append(found, m.under.Refusals()...)
 	}
 	return append(found, m.orphaned()...)
 }
@@ -152,15 +156,15 @@ func (m Moment) orphaned() []any {
 		return nil
 	}
 	key := m.request.Key()
-	at, in := m.Place(m.request.GroupResource().String(), key.Namespace, key.Name)
+	at, in := m.place(m.request.GroupResource().String(), key.Namespace, key.Name)
 	if !in {
 		return nil
 	}
 	return m.world.refusals.Once(m.request, func(hook, namespace, name string) bool {
-		first, goes := m.Place("services", namespace, name)
+		first, goes := m.place("services", namespace, name)
 		kind, webhook, _ := strings.Cut(hook, "/")
 		configuration, _, _ := strings.Cut(webhook, "/")
-		last, ends := m.Place(kind+"webhookconfigurations.admissionregistration.k8s.io", "", configuration)
+		last, ends := m.place(kind+"webhookconfigurations.admissionregistration.k8s.io", "", configuration)
 		return goes && first < at && (!ends || last > at)
 	})
 }

@@ -156,10 +156,10 @@ func TestStress(t *testing.T) {
 		},
 		"World.Read": func(int) {
 			w.Read(func(f Facts) {
-				for held := range f.Held("a", "") {
-					f.Conditioned("a", held.Resource, held.Owner().Owner)
+				for _, held := range f.Held("a", "") {
+					f.Conditioned("a", held.Resource, held.Owner.Owner)
 				}
-				for pod := range f.AllPods() {
+				for pod := range f.Pods("") {
 					f.Stops(pod.Namespace, pod.Workload)
 				}
 				_, _ = f.Unseen(), f.Namespace("a")

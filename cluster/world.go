@@ -34,7 +34,6 @@ type Resource = facts.Resource
 
 // Types of the document.
 type (
-	Facts    = facts.Reader
 	Verdict  = facts.Verdict
 	Verdicts = facts.Verdicts
 	Holding  = facts.Holding
@@ -172,14 +171,14 @@ func NewWorld(options Options) *World {
 func (w *World) Options() Options { return w.options }
 
 // Read calls f with the facts. f must not call the World, which could deadlock.
-func (w *World) Read(f func(Facts)) { w.View(func(doc map[string]any) { f(facts.Read(doc)) }) }
-
-// View is Read for policies. The document must be neither changed nor kept.
-func (w *World) View(f func(doc map[string]any)) {
+func (w *World) Read(f func(Facts)) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	f(w.seen().doc)
+	f(Facts{w, w.below, w.seen()})
 }
+
+// View is Read for policies. The document must be neither changed nor kept.
+func (w *World) View(f func(doc map[string]any)) { w.Read(func(facts Facts) { f(facts.at.doc) }) }
 
 // seen is for holders of the read lock.
 func (w *World) seen() *viewed {
@@ -192,7 +191,9 @@ func (w *World) seen() *viewed {
 // Over fills the gaps in the facts of manifests with a snapshot's. Both must be final.
 func (w *World) Over(snapshot *World) {
 	snapshot.View(func(below map[string]any) {
-		w.View(func(doc map[string]any) { w.below, w.layered = snapshot, &viewed{doc: over(below, doc, 0)} })
+		w.View(func(doc map[string]any) {
+			w.below, w.layered = snapshot, &viewed{snapshot.now().Unix(), over(below, doc, 0)}
+		})
 	})
 }
 
@@ -203,11 +204,9 @@ func over(below, above map[string]any, depth int) map[string]any {
 	}
 	merged := maps.Clone(below)
 	for key, value := range above {
-		if section, made := value.(facts.Section); made {
-			value = section.All()
-		}
+		value = made(value)
 		inner, isMap := value.(map[string]any)
-		under, wasMap := merged[key].(map[string]any)
+		under, wasMap := made(merged[key]).(map[string]any)
 		switch {
 		case isMap && wasMap && depth < 3:
 			merged[key] = over(under, inner, depth+1)
@@ -217,6 +216,14 @@ func over(below, above map[string]any, depth int) map[string]any {
 		}
 	}
 	return merged
+}
+
+// made returns a section as a map.
+func made(value any) any {
+	if section, is := value.(facts.Section); is {
+		return section.All()
+	}
+	return value
 }
 
 // Reached waits until the facts can be read; an error means that their lock is held for too long.
@@ -512,15 +519,7 @@ func (w *World) SetLearned(m learned.Memory) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ownership.SetLearned(m)
-	stops := map[string]any{}
-	for namespace, byWorkload := range m.Stops() {
-		workloads := map[string]any{}
-		for workload, d := range byWorkload {
-			workloads[workload] = d.Facts()
-		}
-		stops[namespace] = workloads
-	}
-	w.nodes.SetStops(stops)
+	w.nodes.SetStops(m.Stops())
 }
 
 // SetLeases replaces the leases.

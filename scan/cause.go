@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/termguard/termguard/answer"
-	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/page"
 	"github.com/termguard/termguard/policies"
 )
@@ -169,7 +168,7 @@ func (g grouping) of(a *reply, f policies.Finding) *Cause {
 	}
 	switch {
 	case f.Cause.Finalizer != "":
-		by := cmp.Or(a.place.ownerOf(f.Cause.Finalizer), f.Cause.Finalizer)
+		by := cmp.Or(a.place.owners()[f.Cause.Finalizer], f.Cause.Finalizer)
 		id, title = "finalizer/"+by, cmp.Or(f.Cause.Title, f.Title)
 		if f.Cause.Owner == nil {
 			id = f.Policy + "/" + by
@@ -263,20 +262,6 @@ func (g grouping) causes(items []answer.Item) []Cause {
 		)
 	})
 	return causes
-}
-
-// ownerOf returns "" if the owner is unknown, or if objects differ.
-func (p *Place) ownerOf(finalizer string) (owner string) {
-	p.World.Read(func(f cluster.Facts) {
-		for _, verdict := range f.Owners(finalizer) {
-			if owner != "" && verdict.Owner != owner {
-				owner = ""
-				return
-			}
-			owner = verdict.Owner
-		}
-	})
-	return owner
 }
 
 func titleOf(f policies.Finding, o policies.Object) string {

@@ -33,6 +33,7 @@ import (
 type Place struct {
 	World       *cluster.World
 	arrivals    *arrivals
+	owners      func() map[string]string // by finalizer, "" if unknown or if objects differ
 	subjects    []candidate
 	unseen      []string
 	unlisted    []Kind // some of their objects could not be listed
@@ -151,7 +152,10 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	if err := found.home(ctx, config, namespace); err != nil {
 		return nil, err
 	}
-	p := &Place{World: world, arrivals: found}
+	p := &Place{World: world, arrivals: found, owners: sync.OnceValue(func() (owners map[string]string) {
+		world.Read(func(f cluster.Facts) { owners = f.Owners() })
+		return owners
+	})}
 	within := found.within(namespace, selector)
 	releasesToo := only == nil || slices.Contains(only, Releases)
 	world.Read(func(f cluster.Facts) { p.hidden(f, releasesToo && ctx.Err() == nil) })

@@ -5,6 +5,11 @@
 package dependents
 
 import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -13,11 +18,11 @@ import (
 
 // Part is the facts about dependents.
 type Part struct {
-	doc      facts.Document
-	groups   facts.Groups
+	limit    int
 	byObject map[object]*link
 	byUID    map[types.UID]*link
-	blockers map[types.UID]int // blockers and shown dependents per owner
+	listed   facts.Sets[types.UID, types.UID]      // dependents that may stay, by owner
+	groups   map[types.UID]map[string]*facts.Group // other blockers, by owner and path
 }
 
 type object struct {
@@ -33,12 +38,42 @@ type link struct {
 
 // New returns a Part that writes into doc, at most limit objects per group.
 func New(doc facts.Document, limit int) *Part {
-	doc["owners"] = map[string]any{}
-	return &Part{
-		doc: doc, groups: facts.NewGroups(doc, limit),
-		byObject: map[object]*link{}, byUID: map[types.UID]*link{}, blockers: map[types.UID]int{},
+	p := &Part{
+		limit: limit, byObject: map[object]*link{}, byUID: map[types.UID]*link{},
+		listed: facts.Sets[types.UID, types.UID]{}, groups: map[types.UID]map[string]*facts.Group{},
 	}
+	doc["owners"] = facts.Section{Keys: p.owners, Below: p.owner}
+	return p
 }
+
+func (p *Part) owners() iter.Seq[string] {
+	uids := map[string]bool{}
+	for uid := range p.listed {
+		uids[string(uid)] = true
+	}
+	for uid := range p.groups {
+		uids[string(uid)] = true
+	}
+	return maps.Keys(uids)
+}
+
+func (p *Part) owner(uid string) any {
+	listed, groups := p.listed[types.UID(uid)], p.groups[types.UID(uid)]
+	if len(listed)+len(groups) == 0 {
+		return nil
+	}
+	doc := facts.Document{}
+	for dependent := range listed {
+		doc.Put(true, "dependents", string(dependent))
+	}
+	for path, group := range groups {
+		doc.Put(group.Facts(), strings.Split(path, separator)...)
+	}
+	return map[string]any(doc)
+}
+
+// separator is in no name.
+const separator = "\x00"
 
 // leafResources are treated as owning nothing: they are too numerous to keep.
 var leafResources = map[string]bool{"pods": true, "endpointslices.discovery.k8s.io": true, "controllerrevisions.apps": true}
@@ -86,40 +121,40 @@ func (p *Part) Forget(resource string, key types.NamespacedName) {
 // Block lists an object that may stay under the owner that it blocks, in the group at path below. at is the
 // index of a finalizer if placed is set, otherwise facts.Nowhere.
 func (p *Part) Block(owner types.UID, name string, placed bool, at int, path ...string) {
-	path = append([]string{"owners", string(owner)}, path...)
-	if g := p.groups.At(path...); g == nil || !g.Has(name) {
-		p.blockers[owner]++
+	groups, key := p.groups[owner], strings.Join(path, separator)
+	if groups == nil {
+		groups = map[string]*facts.Group{}
+		p.groups[owner] = groups
 	}
-	if placed {
-		p.groups.Place(name, at, path...)
-	} else {
-		p.groups.Add(name, path...)
+	if groups[key] == nil {
+		group := facts.NewGroup(placed, p.limit)
+		groups[key] = &group
 	}
+	groups[key].Add(name, at)
 	p.propagate(owner)
 }
 
 // Unblock undoes Block.
 func (p *Part) Unblock(owner types.UID, name string, path ...string) {
-	path = append([]string{"owners", string(owner)}, path...)
-	if g := p.groups.At(path...); g == nil || !g.Has(name) {
+	groups, key := p.groups[owner], strings.Join(path, separator)
+	group := groups[key]
+	if group == nil {
 		return
 	}
-	p.groups.Remove(name, path...)
-	p.release(owner)
-	p.propagate(owner)
-}
-
-func (p *Part) release(owner types.UID) {
-	if p.blockers[owner]--; p.blockers[owner] <= 0 {
-		delete(p.blockers, owner)
+	if group.Remove(name); group.Empty() {
+		delete(groups, key)
 	}
+	if len(groups) == 0 {
+		delete(p.groups, owner)
+	}
+	p.propagate(owner)
 }
 
 // propagate lists an object under its owner while something blocks it, and so on upwards.
 func (p *Part) propagate(uid types.UID) {
 	for {
 		l := p.byUID[uid]
-		if l == nil || !p.setListed(l, p.blockers[uid] > 0) {
+		if l == nil || !p.setListed(l, len(p.listed[uid])+len(p.groups[uid]) > 0) {
 			return
 		}
 		uid = l.owner
@@ -131,13 +166,42 @@ func (p *Part) setListed(l *link, listed bool) bool {
 		return false
 	}
 	l.listed = listed
-	path := []string{"owners", string(l.owner), "dependents", string(l.uid)}
-	if listed {
-		p.blockers[l.owner]++
-		p.doc.Put(true, path...)
-		return true
-	}
-	p.doc.Prune(path...)
-	p.release(l.owner)
+	p.listed.Set(l.owner, l.uid, listed)
 	return true
+}
+
+// Finalized are dependents with one finalizer and the same evidence of its owner.
+type Finalized struct {
+	Namespace, Finalizer, Resource, Evidence string
+	*facts.Group
+}
+
+// Blocking returns the finalized dependents of an owner, at any depth.
+func (p *Part) Blocking(owner types.UID) (all []Finalized) {
+	visited := map[types.UID]bool{}
+	for next := []types.UID{owner}; len(next) > 0; next = next[1:] {
+		if visited[next[0]] {
+			continue
+		}
+		visited[next[0]] = true
+		next = slices.AppendSeq(next, maps.Keys(p.listed[next[0]]))
+		for key, group := range p.groups[next[0]] {
+			if path := strings.Split(key, separator); path[0] == "finalized" {
+				all = append(all, Finalized{path[1], path[2], path[3], path[4], group})
+			}
+		}
+	}
+	return all
+}
+
+// HoldsUp reports whether anything in a namespace, "" for all, may block an owner.
+func (p *Part) HoldsUp(namespace string) bool {
+	for _, groups := range p.groups {
+		for key := range groups {
+			if namespace == "" || strings.Split(key, separator)[1] == namespace {
+				return true
+			}
+		}
+	}
+	return false
 }

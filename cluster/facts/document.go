@@ -50,7 +50,17 @@ func prune(node map[string]any, path ...string) {
 
 // Lookup returns the value at path, or nil.
 func Lookup(doc map[string]any, path ...string) any {
-	node := walk(doc, path...)
+	var node any = doc
+	for _, key := range path {
+		switch inner := node.(type) {
+		case map[string]any:
+			node = inner[key]
+		case Section:
+			node = inner.Get(key)
+		default:
+			return nil
+		}
+	}
 	if section, is := node.(Section); is {
 		return section.All()
 	}

@@ -34,6 +34,9 @@ func (g *Group) Has(name string) bool {
 	return member
 }
 
+// Names returns the first few members.
+func (g *Group) Names() []string { return slices.Clone(g.names) }
+
 // At returns the place of a member.
 func (g *Group) At(name string) int { return g.members[name] }
 

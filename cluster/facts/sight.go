@@ -80,18 +80,35 @@ func (s *Sight) Hidden(res string) (reason string, ok bool) {
 	return u.reason, ok
 }
 
-func (s *Sight) publish() {
-	list := make([]any, 0, len(s.unseen))
+// Hidden is an unseen resource, or part of one, and the reason.
+type Hidden struct {
+	Resource   string
+	Namespaced bool
+	Namespace  string // "" for all
+	Reason     string
+}
+
+// Unseen returns what is hidden.
+func (s *Sight) Unseen() (all []Hidden) {
 	for _, name := range slices.Sorted(maps.Keys(s.unseen)) {
-		u := s.unseen[name]
-		list = append(list, map[string]any{"resource": name, "namespaced": u.namespaced, "reason": u.reason, "message": u.message})
+		all = append(all, Hidden{Resource: name, Namespaced: s.unseen[name].namespaced, Reason: s.unseen[name].reason})
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(s.cut), func(a, b part) int {
 		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.namespace, b.namespace))
 	}) {
-		list = append(list, map[string]any{
-			"resource": at.resource, "namespaced": at.namespace != "", "namespace": at.namespace, "reason": UnseenTooMany, "message": s.cut[at],
-		})
+		all = append(all, Hidden{at.resource, at.namespace != "", at.namespace, UnseenTooMany})
+	}
+	return all
+}
+
+func (s *Sight) publish() {
+	list := []any{}
+	for _, h := range s.Unseen() {
+		record := map[string]any{"resource": h.Resource, "namespaced": h.Namespaced, "reason": h.Reason}
+		if record["message"] = s.unseen[h.Resource].message; h.Reason == UnseenTooMany {
+			record["namespace"], record["message"] = h.Namespace, s.cut[part{h.Resource, h.Namespace}]
+		}
+		list = append(list, record)
 	}
 	s.doc["unseen"] = list
 }

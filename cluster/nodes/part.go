@@ -6,6 +6,7 @@ import (
 
 	"github.com/termguard/termguard/cluster/dependents"
 	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/learned"
 )
 
 // Options of a Part. All are required.
@@ -35,6 +36,7 @@ type Part struct {
 	servers       servers
 
 	stops        []Stop
+	took         map[string]map[string]learned.Durations // stops, by namespace and workload
 	leaving      facts.Sets[leavingGroup, *leaving]
 	leavingDirty map[leavingGroup]bool // since the last Settle
 	goneDirty    bool                  // nodes were added, removed, or are newly waited for since the last Settle

@@ -261,6 +261,52 @@ func (p *Part) record(o *pod) map[string]any {
 	return entry
 }
 
+// Pods returns the pods of a namespace, "" for all.
+func (p *Part) Pods(namespace string) iter.Seq[facts.Pod] {
+	return func(yield func(facts.Pod) bool) {
+		spaces := p.spaces
+		if namespace != "" {
+			spaces = map[string]*space{}
+			if in := p.spaces[namespace]; in != nil {
+				spaces[namespace] = in
+			}
+		}
+		for _, in := range spaces {
+			for o := range in.pods.All() {
+				if !yield(o.row()) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Pod returns a pod; false if there is none.
+func (p *Part) Pod(key types.NamespacedName) (facts.Pod, bool) {
+	if o := p.pod(key); o != nil {
+		return o.row(), true
+	}
+	return facts.Pod{}, false
+}
+
+func (o *pod) row() facts.Pod {
+	of := o.alike.Value
+	return facts.Pod{
+		Namespace: o.in.name, Name: o.name, Node: o.node(), Phase: string(of.phase), Kind: of.kind, Workload: of.workload,
+		Terminating: o.special != nil && o.special.deleted != "",
+	}
+}
+
+// LongestGrace returns the longest grace period of the pods that run in a namespace, in seconds.
+func (p *Part) LongestGrace(namespace string) (longest int) {
+	if in := p.spaces[namespace]; in != nil {
+		for seconds := range in.stops {
+			longest = max(longest, int(seconds))
+		}
+	}
+	return longest
+}
+
 // sections: drainedByGrace has the pods that kubectl drain --ignore-daemonsets evicts.
 func (p *Part) sections() {
 	p.doc["pods"] = facts.SectionOf(p.spaces, func(_ string, in *space) any {

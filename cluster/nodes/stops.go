@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/facts"
+	"github.com/termguard/termguard/cluster/learned"
 )
 
 const maxStops = 1000
@@ -47,5 +48,20 @@ func (p *Part) Stops() []Stop {
 	return stops
 }
 
-// SetStops replaces the known stop times, in the form of the facts.
-func (p *Part) SetStops(stops map[string]any) { p.doc["stops"] = stops }
+// SetStops replaces how long pods took to stop, by namespace and workload.
+func (p *Part) SetStops(took map[string]map[string]learned.Durations) {
+	p.took = took
+	stops := facts.Document{}
+	for namespace, byWorkload := range took {
+		for workload, d := range byWorkload {
+			stops.Put(d.Facts(), namespace, workload)
+		}
+	}
+	p.doc["stops"] = map[string]any(stops)
+}
+
+// Took returns how long the pods of a workload ("Kind/name") took to stop.
+func (p *Part) Took(namespace, workload string) (d learned.Durations, seen bool) {
+	d, seen = p.took[namespace][workload]
+	return d, seen
+}

@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/termguard/termguard/cluster/dependents"
 	"github.com/termguard/termguard/cluster/facts"
 )
 
@@ -144,19 +146,28 @@ func (p *Part) controllers() facts.Section {
 				},
 				Below: func(key string) any {
 					namespace, name, _ := strings.Cut(key, "/")
-					h := p.holding(resource, types.NamespacedName{Namespace: namespace, Name: name})
-					if h == nil || h.controller.name == "" {
+					by := p.Controller(resource, types.NamespacedName{Namespace: namespace, Name: name})
+					if by.Name == "" {
 						return nil
 					}
-					by := p.Resource(h.controller.kind)
-					if d := p.definition(by); d.cluster || d.kind == "" && !facts.Namespaced(h.controller.kind) {
-						namespace = ""
-					}
-					return map[string]any{"resource": by, "namespace": namespace, "name": h.controller.name}
+					return map[string]any{"resource": by.Resource, "namespace": by.Namespace, "name": by.Name}
 				},
 			}
 		},
 	}
+}
+
+// Controller returns the controller of a finalized object, or the zero value.
+func (p *Part) Controller(resource string, key types.NamespacedName) (by facts.Object) {
+	h := p.holding(resource, key)
+	if h == nil || h.controller.name == "" {
+		return by
+	}
+	by = facts.Object{Resource: p.Resource(h.controller.kind), Namespace: key.Namespace, Name: h.controller.name}
+	if d := p.definition(by.Resource); d.cluster || d.kind == "" && !facts.Namespaced(h.controller.kind) {
+		by.Namespace = ""
+	}
+	return by
 }
 
 func (p *Part) forgetFinalizers(resource string, key types.NamespacedName) {
@@ -195,13 +206,60 @@ func (p *Part) release(resource string, key types.NamespacedName, h *holding) {
 		if b.Remove(key.Name); b.Empty() {
 			p.doc.Prune(b.path...)
 			p.groups.Remove(key.Namespace, spread(b)...)
-			p.grouped.Add(key.Namespace, -1)
+			p.grouped.Remove(key.Namespace, b)
 			if b.verdict.evidence.declared != "" {
 				p.declared.Add(key.Namespace, -1)
 			}
 			p.unjudge(b)
 		}
 	}
+}
+
+// Holdings returns the finalized objects of a resource, "" for all, in a namespace.
+func (p *Part) Holdings(namespace, resource string) (all []facts.Holding) {
+	for b := range p.grouped[namespace] {
+		if resource == "" || b.verdict.key.resource == resource {
+			all = append(all, b.holding(&b.Group))
+		}
+	}
+	slices.SortFunc(all, func(a, b facts.Holding) int {
+		return cmp.Or(cmp.Compare(a.Finalizer, b.Finalizer), cmp.Compare(a.Resource, b.Resource), slices.Compare(a.Names, b.Names))
+	})
+	return all
+}
+
+// holding returns some of a bucket's objects.
+func (b *bucket) holding(of *facts.Group) facts.Holding {
+	return facts.Holding{
+		Finalizer: b.verdict.key.finalizer, Resource: b.verdict.key.resource, Namespace: b.path[1],
+		Names: of.Names(), Count: len(of.Members()), Owner: b.verdict.owned(), Ending: b.ending,
+	}
+}
+
+// HoldingOf returns dependents that block their owner; none if they are not known any more.
+func (p *Part) HoldingOf(d dependents.Finalized) facts.Holding {
+	for b := range p.grouped[d.Namespace] {
+		if b.verdict.key.finalizer == d.Finalizer && b.verdict.key.resource == d.Resource && b.verdict.key.evidence == d.Evidence {
+			return b.holding(d.Group)
+		}
+	}
+	return facts.Holding{}
+}
+
+// Holding returns the namespaces with finalized objects; "" for cluster-scoped ones.
+func (p *Part) Holding() []string { return slices.Sorted(maps.Keys(p.grouped)) }
+
+// Owners returns the owner of each finalizer; "" if it is unknown, or if objects differ.
+func (p *Part) Owners() map[string]string {
+	owners := map[string]string{}
+	for key, v := range p.verdicts {
+		if owner, again := owners[key.finalizer]; again && owner != v.owner {
+			owners[key.finalizer] = ""
+		} else {
+			owners[key.finalizer] = v.owner
+		}
+	}
+	return owners
 }
 
 // Held counts finalized objects, and returns their finalizers.
@@ -247,13 +305,12 @@ func (h *holding) has(finalizer string) bool {
 func (p *Part) bucket(resource string, key types.NamespacedName, e evidence) *bucket {
 	vkey := p.verdictKey(resource, key.Namespace, e)
 	v, judged := p.verdicts[vkey]
-	if (!judged || v.buckets[key.Namespace] == nil) && p.grouped[key.Namespace] == maxGroups {
+	if (!judged || v.buckets[key.Namespace] == nil) && len(p.grouped[key.Namespace]) == maxGroups {
 		return nil
 	}
 	v = p.verdictFor(vkey, e)
 	b := v.buckets[key.Namespace]
 	if b == nil {
-		p.grouped.Add(key.Namespace, 1)
 		if e.declared != "" {
 			p.declared.Add(key.Namespace, 1)
 		}
@@ -263,6 +320,7 @@ func (p *Part) bucket(resource string, key types.NamespacedName, e evidence) *bu
 		}
 		b.Facts()["ownership"] = v.facts
 		v.buckets[key.Namespace] = b
+		p.grouped.Add(key.Namespace, b)
 		p.doc.Put(b.Facts(), b.path...)
 		p.groups.Add(key.Namespace, spread(b)...)
 	}

@@ -56,6 +56,15 @@ type judgement struct {
 	lease string
 }
 
+// owned returns the judgement for Go code.
+func (j judgement) owned() facts.Verdict {
+	v := facts.Verdict{State: j.state, Owner: j.owner, Clears: j.clears, Evidence: append([]string{}, j.evidence...), Seen: j.state == Alive && j.seen}
+	for _, wl := range j.workloads {
+		v.Runs = append(v.Runs, facts.Object{Resource: wl.resource(), Namespace: wl.namespace, Name: wl.name})
+	}
+	return v
+}
+
 func (j judgement) facts() map[string]any {
 	certainty := "may"
 	if j.certain {

@@ -48,8 +48,8 @@ type Part struct {
 
 	held     map[place]*holdings
 	verdicts map[verdictKey]*verdict
-	grouped  facts.Counts[string] // groups, by namespace
-	declared facts.Counts[string] // groups that declare the owner
+	grouped  facts.Sets[string, *bucket] // by namespace
+	declared facts.Counts[string]        // groups that declare the owner
 
 	ending      facts.Sets[kindHeld, *bucket] // with Terminating objects
 	endingDirty map[kindHeld]bool
@@ -80,12 +80,13 @@ type Part struct {
 	definitions map[types.NamespacedName]definition
 	kinds       map[string]string // resources, by "kind.group" in lower case
 	learned     learned.Memory
-	local       map[learned.Scope]bool                        // that count in one namespace only
-	leases      map[string]lease                              // by "namespace/name"
-	stopped     map[types.NamespacedName]types.NamespacedName // pods that kubelets stopped, by Event
-	tasks       rows[task, controller]                        // by namespace
-	affected    map[string]bool                               // images with known bugs in some releases
-	version     string                                        // of the API server
+	took        map[learned.FinalizerKey]map[string]learned.Durations // by namespace, as the memory has it
+	local       map[learned.Scope]bool                                // that count in one namespace only
+	leases      map[string]lease                                      // by "namespace/name"
+	stopped     map[types.NamespacedName]types.NamespacedName         // pods that kubelets stopped, by Event
+	tasks       rows[task, controller]                                // by namespace
+	affected    map[string]bool                                       // images with known bugs in some releases
+	version     string                                                // of the API server
 
 	dirty, grantsDirty bool
 	acts               int
@@ -98,7 +99,7 @@ func New(doc facts.Document, options Options) *Part {
 	}
 	p := &Part{
 		options: options, doc: doc, groups: facts.NewGroups(doc, options.MaxNames),
-		held: map[place]*holdings{}, grouped: facts.Counts[string]{}, declared: facts.Counts[string]{}, verdicts: map[verdictKey]*verdict{},
+		held: map[place]*holdings{}, grouped: facts.Sets[string, *bucket]{}, declared: facts.Counts[string]{}, verdicts: map[verdictKey]*verdict{},
 		ending: facts.Sets[kindHeld, *bucket]{}, endingDirty: map[kindHeld]bool{},
 		workloads: map[string]map[types.NamespacedName]workload{"Deployment": {}, "StatefulSet": {}, "DaemonSet": {}}, links: rows[types.NamespacedName, link]{}, ownerOf: map[types.UID]owner{}, matches: matches{byEntry: map[string]*match{}}, readyImages: map[string]facts.Counts[string]{}, leaving: map[types.NamespacedName]bool{},
 		accounts: map[types.NamespacedName]bool{}, podsOf: facts.Directories[runningPod]{}, running: facts.Directories[runningPod]{}, shared: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
@@ -159,8 +160,9 @@ func (p *Part) UpdateVisibility() { p.dirty = true }
 func (p *Part) SetLearned(m learned.Memory) {
 	p.learned = m
 	p.dirty = true
+	p.took = m.Durations()
 	durations := facts.Document{}
-	for on, byNamespace := range m.Durations() {
+	for on, byNamespace := range p.took {
 		for namespace, d := range byNamespace {
 			durations.Put(d.Facts(), on.Finalizer, on.Resource, namespace)
 		}
@@ -169,6 +171,15 @@ func (p *Part) SetLearned(m learned.Memory) {
 	if local := m.Local(); !maps.Equal(local, p.local) {
 		p.local, p.grantsDirty = local, true
 	}
+}
+
+// Took returns how long owners took to remove a finalizer in a namespace, else in several, if that was seen.
+func (p *Part) Took(finalizer, resource, namespace string) (d learned.Durations, seen bool) {
+	took := p.took[learned.FinalizerKey{Finalizer: finalizer, Resource: resource}]
+	if d, seen = took[namespace]; !seen {
+		d, seen = took[""]
+	}
+	return d, seen
 }
 
 // Learned returns the identities seen to remove a finalizer that count in a namespace.

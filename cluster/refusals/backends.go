@@ -22,9 +22,10 @@ const (
 )
 
 type backend struct {
-	state  state
-	reason string
-	facts  map[string]any
+	state     state
+	reason    string
+	workloads []facts.Object
+	facts     map[string]any
 }
 
 func (b *backend) set(s state, reason string) {
@@ -75,6 +76,7 @@ func (p *Part) refreshBackend(name types.NamespacedName) {
 		return
 	}
 	state, reason := down, "Service "+name.String()+" does not exist"
+	b.workloads = nil
 	delete(b.facts, "workloads")
 	delete(b.facts, "secrets")
 	if s, exists := p.services[name]; exists {
@@ -87,12 +89,14 @@ func (p *Part) refreshBackend(name types.NamespacedName) {
 		if s.external {
 			state, reason = unknown, "Service "+name.String()+" is an ExternalName"
 		}
-		if workloads, secrets := p.behind(name); len(workloads) > 0 {
-			b.facts["workloads"] = workloads
-			if len(secrets) > 0 {
-				b.facts["secrets"] = secrets
-			}
+		workloads, secrets := p.behind(name)
+		var list []any
+		for _, workload := range workloads {
+			list = append(list, map[string]any{"resource": workload.Resource, "name": workload.Name})
 		}
+		b.workloads = workloads
+		facts.Set(b.facts, "workloads", list, len(list) > 0)
+		facts.Set(b.facts, "secrets", secrets, len(secrets) > 0)
 	}
 	if state == down && p.hides(name.Namespace) {
 		state, reason = unknown, "rights hide whether Service "+name.String()+" has ready endpoints"
@@ -126,7 +130,7 @@ func (p *Part) hides(namespace string) bool {
 }
 
 // behind returns a Service's workloads, and the Secrets that they mount, each with one of them.
-func (p *Part) behind(name types.NamespacedName) (workloads []any, secrets map[string]any) {
+func (p *Part) behind(name types.NamespacedName) (workloads []facts.Object, secrets map[string]any) {
 	s := p.services[name]
 	if len(s.selector) == 0 {
 		return nil, nil
@@ -136,7 +140,7 @@ func (p *Part) behind(name types.NamespacedName) (workloads []any, secrets map[s
 	for _, key := range slices.Sorted(maps.Keys(templates)) {
 		if selector.Matches(labels.Set(templates[key].labels)) {
 			resource, workload, _ := strings.Cut(key, "/")
-			workloads = append(workloads, map[string]any{"resource": resource, "name": workload})
+			workloads = append(workloads, facts.Object{Resource: resource, Namespace: name.Namespace, Name: workload})
 			for _, secret := range templates[key].secrets {
 				secrets[secret] = key
 			}

@@ -55,6 +55,12 @@ func (p *Part) namespaceChanged(key types.NamespacedName, _, now namespace) {
 	p.setStatement(key, now.said)
 }
 
+// Namespace returns a namespace; false if there is none.
+func (p *Part) Namespace(name string) (facts.Namespace, bool) {
+	n, exists := p.namespaces[named(name)]
+	return facts.Namespace{Labels: n.labels, Terminating: n.record["deletionTimestamp"] != nil}, exists
+}
+
 func (p *Part) namespace(name string) namespace { return p.namespaces[named(name)] }
 
 func named(name string) types.NamespacedName { return types.NamespacedName{Name: name} }

@@ -2,6 +2,7 @@ package refusals
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -415,6 +416,31 @@ func (p *Part) owners(finalizers []string) (owners []user.Info) {
 	return owners
 }
 
+// Webhooks returns the keys of all webhooks, TYPE/CONFIGURATION/NAME.
+func (p *Part) Webhooks() []string { return slices.Sorted(maps.Keys(p.doc.Child("webhooks"))) }
+
+// Fronts returns the APIServices and fail-closed webhook configurations, each with a workload that must run.
+func (p *Part) Fronts() iter.Seq2[facts.Object, facts.Object] {
+	return func(yield func(front, workload facts.Object) bool) {
+		all := func(front facts.Object, service types.NamespacedName) bool {
+			return !slices.ContainsFunc(p.backends[service].workloads, func(workload facts.Object) bool { return !yield(front, workload) })
+		}
+		for _, key := range slices.SortedFunc(maps.Keys(p.apiServices), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) }) {
+			if !all(facts.Object{Resource: "apiservices.apiregistration.k8s.io", Name: key.Name}, p.apiServices[key].service) {
+				return
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(p.hooks)) {
+			kind, webhook, _ := strings.Cut(key, "/")
+			configuration, _, _ := strings.Cut(webhook, "/")
+			front := facts.Object{Resource: kind + "webhookconfigurations.admissionregistration.k8s.io", Name: configuration}
+			if service := p.hooks[key].backend.service; p.backends[service] != nil && !all(front, service) {
+				return
+			}
+		}
+	}
+}
+
 // configuration is a webhook configuration.
 type configuration struct {
 	webhooks []admissionv1.ValidatingWebhook // a mutating one has their fields
@@ -504,9 +530,8 @@ func (p *Part) ownWorkloads(h *hook, home string) (held []string) {
 	}
 	workloads, _ := p.behind(h.backend.service)
 	for _, behind := range workloads {
-		resource, _ := behind.(map[string]any)["resource"].(string)
-		kinds := []string{resource}
-		if resource == "deployments.apps" {
+		kinds := []string{behind.Resource}
+		if behind.Resource == "deployments.apps" {
 			kinds = append(kinds, "replicasets.apps")
 		}
 		for _, kind := range kinds {

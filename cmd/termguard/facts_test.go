@@ -18,7 +18,7 @@ import (
 var document = []string{"cluster", "policies", "question"}
 
 // TestFactsAreTyped checks that other Go code reads the facts, and the verdicts about owners and
-// refusals in them, through readers (facts.Reader): it never gets the document as maps, and no
+// refusals in them, by cluster.Facts: it never gets the document as maps, and no
 // function there takes one.
 func TestFactsAreTyped(t *testing.T) {
 	race.Skip(t)
@@ -43,7 +43,7 @@ func TestFactsAreTyped(t *testing.T) {
 		read++
 		ast.Inspect(file, func(n ast.Node) bool {
 			if why := takesApart(n); why != "" {
-				t.Errorf("%s: %s: add a reader to cluster/facts instead", files.Position(n.Pos()), why)
+				t.Errorf("%s: %s: add a method to cluster.Facts instead", files.Position(n.Pos()), why)
 			}
 			return true
 		})
