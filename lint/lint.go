@@ -128,7 +128,7 @@ func (r *run) readSnapshot(ctx context.Context) (*cluster.World, error) {
 	if r.options.Snapshot == "" {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	a, err := snapshots.Open(sets.Absolute(r.options.Input.Dir, r.options.Snapshot))
+	a, err := snapshots.Open(files.Absolute(r.options.Input.Dir, r.options.Snapshot))
 	if err != nil {
 		return nil, err
 	}

@@ -304,7 +304,7 @@ func TestSets(t *testing.T) {
 	if r := run(t, lint.Options{Input: sets.Options{Dir: write(t, parts), Paths: []string{"."}}}); len(r.Findings) != 0 || r.Files != 3 {
 		t.Errorf("a part of two: got %v in %d files, want none in 3", lines(r), r.Files)
 	}
-	r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}, Only: []string{"one/operator.yaml"}}})
+	r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}, Only: map[string]bool{filepath.Join(dir, "one/operator.yaml"): true}}})
 	if len(r.Findings) != 0 || r.Files != 3 {
 		t.Errorf("with a change beside the finding: got %v in %d files, want none in 3", lines(r), r.Files)
 	}

@@ -257,7 +257,7 @@ func TestChangedKustomization(t *testing.T) {
 	}
 	dir := write(t, files)
 	for only, want := range map[string]string{"a/pod.yaml": "a/pod.yaml", "b/kustomization.yaml": "b/pod.yaml"} {
-		r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}, Render: true, Only: []string{only}}})
+		r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}, Render: true, Only: map[string]bool{filepath.Join(dir, only): true}}})
 		if len(r.Findings) != 1 || r.Findings[0].Place.File != want {
 			t.Errorf("%s changed: got %q, want one finding in %s", only, lines(r), want)
 		}

@@ -224,22 +224,15 @@ func extents(node *yaml.Node, last int, visit func(node *yaml.Node, from, to int
 	switch node.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(node.Content); i += 2 {
-			to := last
-			if i+2 < len(node.Content) {
-				to = max(node.Content[i].Line, node.Content[i+2].Line-1)
-			}
+			to := lastLine(node, i, i+2, last)
 			visit(node.Content[i+1], node.Content[i].Line, to)
 			extents(node.Content[i+1], to, visit)
 		}
 	case yaml.SequenceNode:
-		for i, item := range node.Content {
-			to := last
-			if i+1 < len(node.Content) {
-				to = max(item.Line, node.Content[i+1].Line-1)
-			}
-			visit(item, item.Line, to)
+		eachItem(node, last, func(item *yaml.Node, from, to int) {
+			visit(item, from, to)
 			extents(item, to, visit)
-		}
+		})
 	}
 }
 
@@ -358,12 +351,16 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 
 func eachItem(list *yaml.Node, last int, visit func(node *yaml.Node, from, to int)) {
 	for i, item := range list.Content {
-		to := last
-		if i+1 < len(list.Content) {
-			to = max(item.Line, list.Content[i+1].Line-1)
-		}
-		visit(item, item.Line, to)
+		visit(item, item.Line, lastLine(list, i, i+1, last))
 	}
+}
+
+// lastLine returns the last line of a child: the one before the next child, or last.
+func lastLine(parent *yaml.Node, child, next, last int) int {
+	if next >= len(parent.Content) {
+		return last
+	}
+	return max(parent.Content[child].Line, parent.Content[next].Line-1)
 }
 
 func text(node *yaml.Node, key string) string {

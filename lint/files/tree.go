@@ -33,6 +33,19 @@ func Within(root, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
+// Absolute returns a path, with slashes or not, that may be relative to dir.
+func Absolute(dir, path string) string {
+	path = filepath.FromSlash(path)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return path
+}
+
+// Real returns a path without links, if it exists.
 func Real(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real

@@ -92,7 +92,7 @@ func (e *Exclude) add(root string, patterns []string, separator rune) error {
 		if text == "" || strings.HasPrefix(text, "#") {
 			continue
 		}
-		p := pattern{root: absolute(root), glob: text}
+		p := pattern{root: Absolute("", root), glob: text}
 		p.glob, p.negated = strings.CutPrefix(p.glob, "!")
 		p.glob, p.folder = strings.CutSuffix(p.glob, "/")
 		if rooted := strings.Contains(p.glob, "/"); rooted {
@@ -148,7 +148,7 @@ type Search struct {
 // Walk finds the manifests below a folder, which findings call name. It follows symbolic
 // links within s.Root, each folder once; other links are a problem.
 func (s Search) Walk(name, dir string) {
-	dir = absolute(dir)
+	dir = Absolute("", dir)
 	s.start, s.seen = dir, map[string]bool{}
 	s.walk(name, dir, Real(dir))
 }
@@ -236,13 +236,6 @@ func isTest(dir, base string, entries []fs.DirEntry) bool {
 		return hasSibling(sourceCode) && !hasSibling(deployment)
 	}
 	return false
-}
-
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
 }
 
 func isManifest(name string) bool {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +14,7 @@ import (
 )
 
 func (r *runner) onlyChanged(result *lint.Result, ref string) {
-	if r.changed == nil {
+	if r.Input.Only == nil {
 		return
 	}
 	before := len(result.Problems)
@@ -21,7 +22,7 @@ func (r *runner) onlyChanged(result *lint.Result, ref string) {
 	if n := before - len(result.Problems); n > 0 {
 		result.Notes = append(result.Notes, fmt.Sprintf("%s with files that did not change since %s: lint without --changed-since to see them", page.Count(n, "problem"), ref))
 	}
-	if len(r.changed) == 0 {
+	if len(r.Input.Only) == 0 {
 		result.Notes = append(result.Notes, fmt.Sprintf("nothing changed since %s", ref))
 	}
 }
@@ -41,25 +42,19 @@ func (r *runner) excludeFlags(problems []files.Problem) string {
 	return strings.Join(flags, " ")
 }
 
-func (r *runner) isSelected(file string) bool { return r.changed == nil || r.changed[r.absolute(file)] }
+func (r *runner) isSelected(file string) bool {
+	return r.Input.Only == nil || r.Input.Only[files.Absolute(r.Input.Dir, file)]
+}
 
 func (r *runner) folder(path string) string {
 	if path == "-" {
 		return r.Input.Dir
 	}
-	path = r.absolute(path)
+	path = files.Absolute(r.Input.Dir, path)
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return path
 	}
 	return filepath.Dir(path)
-}
-
-func (r *runner) absolute(path string) string {
-	path = filepath.FromSlash(path)
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(r.Input.Dir, path)
-	}
-	return filepath.Clean(path)
 }
 
 // relative returns a path below a folder, with slashes, or an absolute one.
@@ -67,7 +62,7 @@ func (r *runner) relative(folder, file string) string {
 	if file == "-" {
 		return file
 	}
-	path := r.absolute(file)
+	path := files.Absolute(r.Input.Dir, file)
 	if rel, err := filepath.Rel(folder, path); err == nil && (filepath.IsLocal(rel) || folder == r.Input.Dir) {
 		return filepath.ToSlash(rel)
 	}
@@ -88,24 +83,20 @@ func (r *runner) shortenOrNone(file string) string {
 	return r.shorten(file)
 }
 
-// root returns the base of paths in fingerprints and machine output: the repository's root, else the
-// configuration's folder, else the working directory.
+// root returns the base of paths in fingerprints and machine output.
 func (r *runner) root() string {
-	from := r.folder(r.Input.Paths[0])
-	if root := files.Root(from); root != "" {
-		return root
-	}
-	if r.settings.File != "" && r.trustBoundary(r.settings.File) != "" {
-		return filepath.Dir(r.settings.File)
-	}
-	return r.Input.Dir
+	return cmp.Or(files.Root(r.folder(r.Input.Paths[0])), r.configurationFolder(), r.Input.Dir)
 }
 
-func (r *runner) patternRoot() string {
-	if r.settings.File != "" && r.trustBoundary(r.settings.File) != "" {
-		return filepath.Dir(r.settings.File)
+// patternRoot returns the base of patterns in the configuration.
+func (r *runner) patternRoot() string { return cmp.Or(r.configurationFolder(), r.root()) }
+
+// configurationFolder returns "" if the configuration is none of the linted files' author.
+func (r *runner) configurationFolder() string {
+	if r.settings.File == "" || r.trustBoundary(r.settings.File) == "" {
+		return ""
 	}
-	return r.root()
+	return filepath.Dir(r.settings.File)
 }
 
 // checkWritable rejects a link out of its repository: the author would choose the file that is overwritten.
@@ -113,7 +104,7 @@ func (r *runner) checkWritable(file string) error {
 	if file == "" {
 		return nil
 	}
-	file = r.absolute(file)
+	file = files.Absolute(r.Input.Dir, file)
 	if root := files.Root(filepath.Dir(file)); root != "" {
 		if err := files.Inside(root, file); err != nil {
 			return fmt.Errorf("%w; remove the link", err)

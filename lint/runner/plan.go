@@ -111,7 +111,7 @@ func (r *runner) readSettings(ctx context.Context) error {
 			file = configFile
 		}
 	} else {
-		file = r.absolute(file)
+		file = files.Absolute(r.Input.Dir, file)
 	}
 	r.settings = &settings.Settings{}
 	if file != "" {
@@ -247,14 +247,14 @@ func (r *runner) findChanged(ctx context.Context) error {
 			return fmt.Errorf("--changed-since: %s and %s are in different repositories: lint them apart", r.Input.Paths[0], path)
 		}
 	}
-	files, err := triage.Changed(ctx, r.folder(r.Input.Paths[0]), r.ChangedSince)
+	changed, err := triage.Changed(ctx, r.folder(r.Input.Paths[0]), r.ChangedSince)
 	if err != nil {
 		return fmt.Errorf("--changed-since: %w", err)
 	}
-	r.changed = map[string]bool{}
-	r.options.Input.Only = append([]string{}, files...)
-	for _, file := range files {
-		r.changed[file] = true
+	r.Input.Only = map[string]bool{}
+	for _, file := range changed {
+		r.Input.Only[file] = true
 	}
+	r.options.Input.Only = r.Input.Only
 	return nil
 }

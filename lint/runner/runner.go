@@ -68,7 +68,6 @@ type runner struct {
 	off      map[string]bool
 	options  lint.Options // of the run
 	outputs  []output
-	changed  map[string]bool // by absolute path; nil for all files
 	baseline triage.Baseline
 }
 
@@ -100,7 +99,7 @@ func Run(ctx context.Context, options Options) error {
 	case stopped:
 		err = fmt.Errorf("stopped, as %w: more may be wrong than was found", err)
 		result.Notes = append(result.Notes, err.Error())
-	case errors.Is(err, sets.ErrNoInput) && r.changed != nil:
+	case errors.Is(err, sets.ErrNoInput) && r.Input.Only != nil:
 		result, err = &lint.Result{}, nil
 	case errors.Is(err, sets.ErrNoInput):
 		return fmt.Errorf("%w; name files or folders that hold manifests, or - for standard input", err)
@@ -129,7 +128,7 @@ func Run(ctx context.Context, options Options) error {
 	gone := 0
 	if panicErr := lint.CatchPanic(func() error {
 		counted, suppressed := triage.Suppress(result, triage.Options{
-			Policies: set.Policies(), Off: r.off, Ignore: r.settings.Ignore, File: r.shorten(r.settings.File), Partial: r.changed != nil, InScope: r.isSelected,
+			Policies: set.Policies(), Off: r.off, Ignore: r.settings.Ignore, File: r.shorten(r.settings.File), Partial: r.Input.Only != nil, InScope: r.isSelected,
 			Stopped: stopped, Rel: func(file string) string { return r.relative(r.patternRoot(), file) },
 		})
 		lint.SetFingerprints(counted, fromRoot)
@@ -147,7 +146,7 @@ func Run(ctx context.Context, options Options) error {
 		}
 		return r.writeBaseline(baseline, result)
 	}
-	if gone > 0 && r.changed == nil && len(result.Problems) == 0 && !stopped {
+	if gone > 0 && r.Input.Only == nil && len(result.Problems) == 0 && !stopped {
 		report.Notes = append(report.Notes, fmt.Sprintf("%d of the findings in the baseline %s are gone: write it anew with --write-baseline", gone, r.Baseline))
 	}
 	switch n := len(report.Problems); {

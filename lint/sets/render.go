@@ -53,7 +53,7 @@ func RenderKustomization(ctx context.Context, folder string) (string, error) {
 		return "", err
 	}
 	defer r.stop()
-	a, err := r.render(ctx, request{Kind: "kustomization", Dir: Absolute("", folder)})
+	a, err := r.render(ctx, request{Kind: "kustomization", Dir: files.Absolute("", folder)})
 	if err == nil && a.Error != "" {
 		err = errors.New(a.Error)
 	}
@@ -232,7 +232,7 @@ func (in *Input) findBuilds() (builds []*build) {
 	}
 	var values []string
 	for _, file := range in.options.Values {
-		values = append(values, Absolute(in.options.Dir, file))
+		values = append(values, files.Absolute(in.options.Dir, file))
 	}
 	for _, d := range in.topCharts() {
 		add(d, "Chart.yaml", request{Kind: "chart", Values: values})

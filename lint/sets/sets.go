@@ -31,8 +31,9 @@ type Options struct {
 	Exclude files.Exclude
 	// IncludeTests lints fixtures, golden files and copies from a cluster. Paths are never left out.
 	IncludeTests bool
-	// Only, if not nil, limits findings to objects and places in these files; others are read for facts.
-	Only []string
+	// Only, if not nil, limits findings to objects and places in these files, by absolute path; others are read
+	// for facts.
+	Only map[string]bool
 	// Render renders charts, also with the files Values, and kustomizations, instead of their parts, if
 	// Renderer is found.
 	Render bool
@@ -50,7 +51,6 @@ type Input struct {
 
 	*Log
 	options        Options
-	only           map[string]bool // nil for all files
 	charts         []*files.Directory
 	renderedFiles  map[string]bool            // that builds include, by path without links
 	kustomizations map[string]Kustomization   // readable ones, by path of the folder
@@ -120,12 +120,12 @@ func (s *Set) Charts() (names []string, namespace string) {
 // IsSelected reports whether findings in a file count.
 func (s *Set) IsSelected(file *files.File) bool {
 	switch {
-	case s.only == nil:
+	case s.options.Only == nil:
 		return true
 	case s.build != nil:
-		return len(s.build.sources) == 0 || slices.ContainsFunc(s.build.sources, func(name string) bool { return s.only[s.build.locations[name].path] })
+		return len(s.build.sources) == 0 || slices.ContainsFunc(s.build.sources, func(name string) bool { return s.options.Only[s.build.locations[name].path] })
 	}
-	return file.Path == "" || s.only[file.Path]
+	return file.Path == "" || s.options.Only[file.Path]
 }
 
 // Root returns the root of an object's repository, or "".
@@ -169,12 +169,6 @@ func Find(ctx context.Context, o Options, log *Log) (*Input, error) {
 		return nil, fmt.Errorf("%w: name files, directories, or - for standard input", ErrNoInput)
 	}
 	in := &Input{Log: log, options: o, kustomizations: map[string]Kustomization{}, renderedFiles: map[string]bool{}}
-	if o.Only != nil {
-		in.only = map[string]bool{}
-		for _, file := range o.Only {
-			in.only[Absolute(o.Dir, file)] = true
-		}
-	}
 	arguments := &Set{Input: in}
 	for _, path := range o.Paths {
 		if path != "-" {
@@ -197,7 +191,7 @@ func Find(ctx context.Context, o Options, log *Log) (*Input, error) {
 	in.Sets = append(in.Sets, arguments)
 	in.Sets = slices.DeleteFunc(in.Sets, func(s *Set) bool {
 		all := s.Files()
-		return len(all) == 0 || in.only != nil && !s.IgnoresOnly && !slices.ContainsFunc(all, s.IsSelected)
+		return len(all) == 0 || in.options.Only != nil && !s.IgnoresOnly && !slices.ContainsFunc(all, s.IsSelected)
 	})
 	return in, nil
 }
@@ -219,7 +213,7 @@ func readStdin(stdin io.Reader) ([]byte, error) {
 }
 
 func (in *Input) findPath(path string, arguments *Set) error {
-	full := Absolute(in.options.Dir, path)
+	full := files.Absolute(in.options.Dir, path)
 	info, err := os.Stat(full)
 	if err != nil {
 		return errors.Unwrap(err)
@@ -267,21 +261,10 @@ func (in *Input) linkBoundary(full string) (string, error) {
 	if root := files.Root(from); root != "" {
 		return root, files.Inside(root, full)
 	}
-	if dir := Absolute(in.options.Dir, ""); files.Inside(dir, full) == nil {
+	if dir := files.Absolute(in.options.Dir, ""); files.Inside(dir, full) == nil {
 		return dir, nil
 	}
 	return full, nil
-}
-
-// Absolute returns an absolute path.
-func Absolute(dir, path string) string {
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
-	}
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
-	return path
 }
 
 // CheckEmpty returns ErrNoInput if nothing was read, and adds a problem if that would need rendering.
@@ -290,7 +273,7 @@ func (in *Input) CheckEmpty() error {
 	unrendered := len(in.notes[renderFailure]) + len(in.notes[remoteKustomization]) + len(in.notes[unrenderedChart]) + len(in.notes[unrenderedKustomization])
 	counts := in.Counts
 	in.mu.Unlock()
-	if counts.Objects == 0 && in.only == nil && unrendered > 0 {
+	if counts.Objects == 0 && in.options.Only == nil && unrendered > 0 {
 		in.AddProblem(files.Place{File: filepath.ToSlash(in.options.Paths[0]), Line: 1, Column: 1}, "nothing was read: no object is here that needs no rendering, and the notes tell why nothing was rendered")
 		return nil
 	}

@@ -120,7 +120,7 @@ func Find(dir string) (string, error) {
 // path in it may lead out of root.
 func Load(file, root string) (*Settings, error) {
 	if root != "" {
-		if err := inside(root, file); err != nil {
+		if err := files.Inside(root, files.Absolute("", file)); err != nil {
 			return nil, &Error{File: file, Message: err.Error()}
 		}
 	}
@@ -143,7 +143,7 @@ func Load(file, root string) (*Settings, error) {
 			*path = filepath.Join(dir, filepath.FromSlash(*path))
 		}
 		if root != "" {
-			if err := inside(root, *path); err != nil {
+			if err := files.Inside(root, files.Absolute("", *path)); err != nil {
 				errs = append(errs, &Error{File: file, Message: fmt.Sprintf("%s: %v; name it with --%s", key, err, key)})
 			}
 		}
@@ -154,14 +154,6 @@ func Load(file, root string) (*Settings, error) {
 	join("snapshot", &s.Snapshot)
 	join("baseline", &s.Baseline)
 	return s, errors.Join(errs...)
-}
-
-func inside(root, path string) error {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return err
-	}
-	return files.Inside(root, path)
 }
 
 // Read returns joined errors, which name file.
