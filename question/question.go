@@ -109,11 +109,6 @@ func (s *Set) Add(resource, namespace, name string, place int) {
 	within[name] = place
 }
 
-// Facts do not change during View.
-type Facts interface {
-	View(f func(doc map[string]any))
-}
-
 // In returns doc with the set; only the top level is copied.
 func (s *Set) In(doc map[string]any) map[string]any {
 	doc = maps.Clone(doc)
