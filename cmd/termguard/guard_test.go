@@ -67,22 +67,24 @@ func TestGuard(t *testing.T) {
 			if tc.change != nil {
 				tc.change(c)
 			}
-			runCheck := func(more ...string) string {
+			runs := func(command string, more ...string) string {
 				var out, errs bytes.Buffer
-				if code := run(t.Context(), slices.Concat([]string{"termguard", "check", "--kubeconfig", c.kubeconfig}, tc.args, more), nil, &out, &errs); code > exitFindings {
+				if code := run(t.Context(), slices.Concat([]string{"termguard", command, "--kubeconfig", c.kubeconfig}, tc.args, more), nil, &out, &errs); code > exitFindings {
 					t.Fatalf("%s%s", &out, &errs)
 				}
 				return out.String()
 			}
 			var report answer.Answer
-			if err := json.Unmarshal([]byte(runCheck("-o", "json")), &report); err != nil {
+			if err := json.Unmarshal([]byte(runs("check", "-o", "json")), &report); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, report.Items[0].Guard); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 			}
-			if text := runCheck(); !strings.Contains(text, tc.line) || tc.line == "" && strings.Contains(text, "guard") {
-				t.Errorf("%s: %q is missing from\n%s", tc.reason, tc.line, text)
+			for _, text := range []string{runs("check"), runs("delete", "--dry-run")} { // by the same answer
+				if !strings.Contains(text, tc.line) || tc.line == "" && strings.Contains(text, "guard") {
+					t.Errorf("%s: %q is missing from\n%s", tc.reason, tc.line, text)
+				}
 			}
 		})
 	}
