@@ -73,13 +73,8 @@ func (r *run) evaluate(ctx context.Context, m *sets.Manifests) error {
 		e.world.Over(snapshot)
 	}
 	resources := cluster.Resources(objects)
-	for _, sub := range subjects {
+	for _, sub := range append(installed, subjects...) {
 		e.add(sub, resources[sub.object.GroupVersionKind()])
-	}
-	for _, sub := range installed {
-		if !sub.stays || e.index[policies.Object{Resource: "namespaces", Name: sub.object.GetNamespace()}] != nil {
-			e.add(sub, resources[sub.object.GroupVersionKind()])
-		}
 	}
 	return e.evaluate(ctx, append(subjects, e.impliedNamespaces(subjects)...))
 }

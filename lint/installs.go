@@ -15,11 +15,9 @@ import (
 
 // install is software that the set installs, whose manifests are elsewhere.
 type install struct {
-	*files.Object // that installs it
-	by            string
+	by, namespace string
 	names         []string // of charts, or of OLM's packages
-	namespace     string
-	stays         bool // if only by is deleted
+	object        *files.Object
 }
 
 func installOf(sub *subject) install {
@@ -27,43 +25,47 @@ func installOf(sub *subject) install {
 		field, _, _ := unstructured.NestedString(sub.object.Object, append([]string{"spec"}, path...)...)
 		return field
 	}
-	group, _, _ := strings.Cut(sub.APIVersion, "/")
-	i := install{Object: sub.Object, by: sub.Kind + " " + sub.object.GetName(), namespace: sub.object.GetNamespace()}
-	switch group + "/" + sub.Kind {
-	case "helm.toolkit.fluxcd.io/HelmRelease":
+	i := install{by: sub.Kind + " " + sub.object.GetName(), namespace: cmp.Or(text("targetNamespace"), sub.object.GetNamespace()), object: sub.Object}
+	switch sub.object.GroupVersionKind().GroupKind().String() {
+	case "HelmRelease.helm.toolkit.fluxcd.io":
 		i.names = []string{text("chart", "spec", "chart"), text("chartRef", "name")}
-		i.namespace = cmp.Or(text("targetNamespace"), i.namespace)
-	case "helm.cattle.io/HelmChart":
+	case "HelmChart.helm.cattle.io":
 		i.names = []string{text("chart")}
-		i.namespace = cmp.Or(text("targetNamespace"), i.namespace)
-	case "argoproj.io/Application":
-		if slices.ContainsFunc(sub.object.GetFinalizers(), isArgoFinalizer) {
-			i.names = []string{text("source", "chart")}
-			for _, source := range cluster.Items(sub.object.Object, "spec", "sources") {
-				chart, _ := source["chart"].(string)
-				i.names = append(i.names, chart)
-			}
+	case "Subscription.operators.coreos.com":
+		i.names = []string{text("name")}
+	case "Application.argoproj.io":
+		if !slices.ContainsFunc(sub.object.GetFinalizers(), isArgoFinalizer) {
+			break
 		}
-		i.namespace = text("destination", "namespace")
-	case "operators.coreos.com/Subscription":
-		i.names, i.stays = []string{text("name")}, true
+		i.names, i.namespace = []string{text("source", "chart")}, text("destination", "namespace")
+		for _, source := range cluster.Items(sub.object.Object, "spec", "sources") {
+			chart, _ := source["chart"].(string)
+			i.names = append(i.names, chart)
+		}
 	}
 	return i
 }
 
-// installed returns the workloads of the catalog that the set installs beside custom resources of theirs.
+// installed returns the workloads of the catalog that the set installs beside custom resources of theirs. OLM
+// leaves its own unless their namespace is deleted.
 func (e *evaluator) installed(subjects []*subject) (workloads []*subject) {
-	if len(subjects) == 0 {
-		return nil
-	}
 	var installs []install
 	var objects []*unstructured.Unstructured
+	namespaces := map[string]bool{}
 	for _, sub := range subjects {
-		installs = append(installs, installOf(sub))
 		objects = append(objects, sub.object)
+		if sub.Kind == "Namespace" {
+			namespaces[sub.object.GetName()] = true
+		}
 	}
-	charts, namespace := e.Charts()
-	installs = append(installs, install{Object: subjects[0].Object, by: "a chart that it depends on", names: charts, namespace: namespace})
+	for _, sub := range subjects {
+		if i := installOf(sub); sub.Kind != "Subscription" || namespaces[i.namespace] {
+			installs = append(installs, i)
+		}
+	}
+	if charts, namespace := e.Charts(); len(charts) > 0 && len(subjects) > 0 {
+		installs = append(installs, install{"a chart that it depends on", namespace, charts, subjects[0].Object})
+	}
 	installs = slices.DeleteFunc(installs, func(i install) bool { return strings.Join(i.names, "") == "" })
 	if len(installs) == 0 {
 		return nil
@@ -84,9 +86,8 @@ func (e *evaluator) installed(subjects []*subject) (workloads []*subject) {
 			if at < 0 || strings.Contains(name, "*") || slices.ContainsFunc(workloads, func(sub *subject) bool { return sub.object.GetName() == name }) {
 				continue
 			}
-			i := installs[at]
-			object := deployed(cmp.Or(w.Kind, "Deployment"), i.namespace, name, cmp.Or(w.Image, name))
-			workloads = append(workloads, &subject{Object: i.Object, object: object, implied: true, installedBy: i.by, stays: i.stays})
+			object := deployed(cmp.Or(w.Kind, "Deployment"), installs[at].namespace, name, cmp.Or(w.Image, name))
+			workloads = append(workloads, &subject{Object: installs[at].object, object: object, implied: true, installedBy: installs[at].by})
 		}
 	}
 	return workloads

@@ -91,7 +91,6 @@ type subject struct {
 	implied     bool                       // manifests name it, but do not contain it
 	selfManaged bool                       // an Application that deploys its own Argo CD
 	installedBy string                     // of an implied workload
-	stays       bool                       // unless its namespace is deleted, too
 }
 
 func (e *evaluator) subjects(ctx context.Context) (subjects []*subject, err error) {
