@@ -35,3 +35,13 @@ func (c Counts[K]) Add(key K, n int) int {
 	}
 	return c[key]
 }
+
+// Any reports whether a value of a map is one.
+func Any[K comparable, V any](of map[K]V, is func(V) bool) bool {
+	for _, v := range of {
+		if is(v) {
+			return true
+		}
+	}
+	return false
+}

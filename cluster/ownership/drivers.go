@@ -110,7 +110,7 @@ func (p *Part) servesDriver(q *question, account string) bool {
 	if !q.sidecar || len(installed) == 1 && installed[q.object.driver] {
 		return true
 	}
-	return slices.ContainsFunc(slices.Collect(maps.Values(p.sidecars)), func(s sidecar) bool { return s.account == account && s.names(q.object.driver) })
+	return facts.Any(p.sidecars, func(s sidecar) bool { return s.account == account && s.names(q.object.driver) })
 }
 
 func (p *Part) driversHidden() string {

@@ -189,7 +189,7 @@ func (l lease) heldBy(pod types.NamespacedName) bool {
 // by Events that only subjects with rights to the objects can have written.
 func (p *Part) outlivesHolder(l lease, q *question) bool {
 	return p.terminates(l.namespace) && podOfDeployment.MatchString(l.pod()) || p.onlyWriters("events", l.namespace, q.verdictKey) &&
-		slices.ContainsFunc(slices.Collect(maps.Values(p.stopped)), l.heldBy)
+		facts.Any(p.stopped, l.heldBy)
 }
 
 // election returns the lease in a workload's namespace with a holder named like its pods.

@@ -87,7 +87,7 @@ type maker struct {
 }
 
 func (p *Part) defines(group string) bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(p.definitions)), func(d definition) bool { return facts.GroupOf(d.kind) == group })
+	return facts.Any(p.definitions, func(d definition) bool { return facts.GroupOf(d.kind) == group })
 }
 
 // makersOf counts a label if its domain is an API group with the kind in its key, or was one: then another

@@ -1,9 +1,8 @@
 package refusals
 
 import (
-	"maps"
+	"cmp"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -136,14 +135,17 @@ func (p *Part) behind(name types.NamespacedName) (workloads []facts.Object, secr
 		return nil, nil
 	}
 	selector, secrets := labels.SelectorFromSet(s.selector), map[string]any{}
-	templates := p.templatesIn(name.Namespace)
-	for _, key := range slices.Sorted(maps.Keys(templates)) {
-		if selector.Matches(labels.Set(templates[key].labels)) {
-			resource, workload, _ := strings.Cut(key, "/")
-			workloads = append(workloads, facts.Object{Resource: resource, Namespace: name.Namespace, Name: workload})
-			for _, secret := range templates[key].secrets {
-				secrets[secret] = key
-			}
+	for workload := range p.workloads[name.Namespace] {
+		if selector.Matches(labels.Set(p.template(workload).labels)) {
+			workloads = append(workloads, workload)
+		}
+	}
+	slices.SortFunc(workloads, func(a, b facts.Object) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
+	})
+	for _, workload := range workloads {
+		for _, secret := range p.template(workload).secrets {
+			secrets[secret] = workload.Resource + "/" + workload.Name
 		}
 	}
 	return workloads, secrets
@@ -178,22 +180,18 @@ func templateOf(pods corev1.PodTemplateSpec) (t podTemplate, kept bool) {
 	return t, true
 }
 
-func (p *Part) templateChanged(workload types.NamespacedName, _, _ podTemplate) {
-	for name := range p.backends {
-		if name.Namespace == workload.Namespace {
-			p.refreshBackend(name)
+func (p *Part) templateChanged(resource string) func(types.NamespacedName, podTemplate, podTemplate) {
+	return func(workload types.NamespacedName, _, _ podTemplate) {
+		_, exists := p.templates[resource][workload]
+		p.workloads.Set(workload.Namespace, facts.Object{Resource: resource, Namespace: workload.Namespace, Name: workload.Name}, exists)
+		for name := range p.backends {
+			if name.Namespace == workload.Namespace {
+				p.refreshBackend(name)
+			}
 		}
 	}
 }
 
-func (p *Part) templatesIn(namespace string) map[string]podTemplate {
-	found := map[string]podTemplate{}
-	for resource, templates := range p.templates {
-		for workload, template := range templates {
-			if workload.Namespace == namespace {
-				found[resource+"/"+workload.Name] = template
-			}
-		}
-	}
-	return found
+func (p *Part) template(of facts.Object) podTemplate {
+	return p.templates[of.Resource][types.NamespacedName{Namespace: of.Namespace, Name: of.Name}]
 }

@@ -56,6 +56,7 @@ type Part struct {
 	services  map[types.NamespacedName]service
 	slices    map[types.NamespacedName]slice
 	templates map[string]map[types.NamespacedName]podTemplate // by resource
+	workloads facts.Sets[string, facts.Object]                // with templates, by namespace
 
 	namespaces  map[types.NamespacedName]namespace
 	definitions map[types.NamespacedName]definition
@@ -90,7 +91,7 @@ func New(doc facts.Document, options Options) *Part {
 	p := &Part{
 		options: options, doc: doc,
 		backends: map[types.NamespacedName]*backend{}, services: map[types.NamespacedName]service{}, slices: map[types.NamespacedName]slice{},
-		templates:  map[string]map[types.NamespacedName]podTemplate{"daemonsets.apps": {}, "deployments.apps": {}, "statefulsets.apps": {}},
+		templates: map[string]map[types.NamespacedName]podTemplate{"daemonsets.apps": {}, "deployments.apps": {}, "statefulsets.apps": {}}, workloads: facts.Sets[string, facts.Object]{},
 		namespaces: map[types.NamespacedName]namespace{}, definitions: map[types.NamespacedName]definition{}, apiServices: map[types.NamespacedName]apiService{},
 		configured: map[string]map[types.NamespacedName]configuration{validatingKind: {}, mutatingKind: {}},
 		closed:     map[string]*hook{}, hooks: map[string]*hook{},
@@ -117,9 +118,9 @@ func (p *Part) Keepers() []facts.Keeper {
 		facts.Keep("events", p.KeepEvent, p.forgetEvent),
 		facts.Rows("services", p.services, serviceOf, p.serviceChanged),
 		facts.Rows("endpointslices.discovery.k8s.io", p.slices, sliceOf, p.sliceChanged),
-		facts.Rows("deployments.apps", p.templates["deployments.apps"], func(o *appsv1.Deployment) (podTemplate, bool) { return templateOf(o.Spec.Template) }, p.templateChanged),
-		facts.Rows("statefulsets.apps", p.templates["statefulsets.apps"], func(o *appsv1.StatefulSet) (podTemplate, bool) { return templateOf(o.Spec.Template) }, p.templateChanged),
-		facts.Rows("daemonsets.apps", p.templates["daemonsets.apps"], func(o *appsv1.DaemonSet) (podTemplate, bool) { return templateOf(o.Spec.Template) }, p.templateChanged),
+		facts.Rows("deployments.apps", p.templates["deployments.apps"], func(o *appsv1.Deployment) (podTemplate, bool) { return templateOf(o.Spec.Template) }, p.templateChanged("deployments.apps")),
+		facts.Rows("statefulsets.apps", p.templates["statefulsets.apps"], func(o *appsv1.StatefulSet) (podTemplate, bool) { return templateOf(o.Spec.Template) }, p.templateChanged("statefulsets.apps")),
+		facts.Rows("daemonsets.apps", p.templates["daemonsets.apps"], func(o *appsv1.DaemonSet) (podTemplate, bool) { return templateOf(o.Spec.Template) }, p.templateChanged("daemonsets.apps")),
 		facts.Rows("validatingwebhookconfigurations"+registration, p.configured[validatingKind], func(o *admissionv1.ValidatingWebhookConfiguration) (configuration, bool) {
 			return configurationOf(o.ObjectMeta, o.Webhooks), true
 		}, p.configurationChanged(validatingKind)),

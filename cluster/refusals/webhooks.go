@@ -649,7 +649,8 @@ func (p *Part) seesOwnPods(h *hook) certainty {
 	}
 	selected, sure := labels.SelectorFromSet(service.selector), no
 	create := neededRequest{op: admission.Create, resource: podsResource, namespace: namespace, namespaceLabels: p.namespace(namespace).labels}
-	for _, of := range p.templatesIn(namespace) {
+	for workload := range p.workloads[namespace] {
+		of := p.template(workload)
 		if !selected.Matches(labels.Set(of.labels)) || !h.selects(of.labels) {
 			continue
 		}
