@@ -95,6 +95,11 @@ func (s Session) Judge(ctx context.Context, world *cluster.World, q Question) (A
 		if err := a.hear(ctx, s, world, q); err != nil {
 			return a, err
 		}
+		if len(q.Targets) == 1 && len(a.Items) == 1 {
+			if err := a.Items[0].compare(ctx, s.Config, q.Targets[0]); err != nil {
+				return a, err
+			}
+		}
 		client, err := Client(s.Config)
 		if err != nil {
 			return a, err

@@ -2,9 +2,15 @@ package answer
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
 	"github.com/termguard/termguard/page"
@@ -136,6 +142,42 @@ func unread(f cluster.Facts, w Wait) int {
 		}
 	}
 	return n
+}
+
+// maxSiblings bounds the objects whose finalizers are compared.
+const maxSiblings = 500
+
+// compare doubts finalizers that no younger object of the kind has beside this one: their owner may have stopped
+// using them. Objects without finalizers are not compared: theirs may be added yet.
+func (r *Item) compare(ctx context.Context, config *rest.Config, s Subject) error {
+	if r.Verdict != policies.Completes || len(r.WaitsFor) == 0 || !s.guarded() {
+		return nil
+	}
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	list, err := client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace).List(ctx, metav1.ListOptions{Limit: maxSiblings})
+	if err != nil {
+		return ctx.Err() // only doubts are unseen
+	}
+	created := (&unstructured.Unstructured{Object: s.Object}).GetCreationTimestamp()
+	younger, has := 0, map[string]bool{}
+	for _, o := range list.Items {
+		if len(o.Finalizers) == 0 || !o.CreationTimestamp.After(created.Time) {
+			continue
+		}
+		younger++
+		for _, finalizer := range o.Finalizers {
+			has[finalizer] = true
+		}
+	}
+	for i, w := range r.WaitsFor {
+		if younger > 0 && w.Resource == s.Type.GroupResource().String() && !has[w.Finalizer] {
+			r.WaitsFor[i].Unproven = append(w.Unproven, fmt.Sprintf("of %s with finalizers, none has it", page.Count(younger, "younger object")))
+		}
+	}
+	return nil
 }
 
 // Unproven reports whether the deletion depends on an owner with such doubts.

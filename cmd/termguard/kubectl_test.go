@@ -270,6 +270,34 @@ func TestFailOn(t *testing.T) {
 	}
 }
 
+// TestYoungerSiblings checks the doubt about a finalizer that no younger object of the kind has.
+func TestYoungerSiblings(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason  string
+		sibling string // its metadata
+		want    bool
+	}{
+		"Other":   {"its owner may use another finalizer now", "creationTimestamp: '2026-01-02T00:00:00Z', finalizers: [kiali.io/other]", true},
+		"Same":    {"near miss: it is still in use", "creationTimestamp: '2026-01-02T00:00:00Z', finalizers: [kiali.io/finalizer]", false},
+		"Older":   {"near miss: the other one was used before", "creationTimestamp: '2025-01-01T00:00:00Z', finalizers: [kiali.io/other]", false},
+		"Without": {"near miss: finalizers may be added yet", "creationTimestamp: '2026-01-02T00:00:00Z'", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(orphaned("a"), "name: a, namespace: demo", "name: a, creationTimestamp: '2026-01-01T00:00:00Z', namespace: demo", 1)
+			c := newFakeCluster(t, text+`---
+{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: b, namespace: demo, `+tc.sibling+`}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: kiali-operator, namespace: kiali-operator}, spec: {replicas: 1, template: {spec: {containers: [{name: c, image: quay.io/kiali/kiali-operator:v2.0.0}]}}}, status: {readyReplicas: 1}}
+`)
+			var out, errs bytes.Buffer
+			run(t.Context(), []string{"termguard", "check", "kiali/a", "-n", "demo", "--kubeconfig", c.kubeconfig}, nil, &out, &errs)
+			if got := strings.Contains(out.String(), "unproven: of 1 younger object with finalizers, none has it"); got != tc.want {
+				t.Errorf("%s: %v, want %v: %s%s", tc.reason, got, tc.want, &out, &errs)
+			}
+		})
+	}
+}
+
 // TestOneAnswer compares check with check over a snapshot of the same world: the verdict is the
 // same, or unknown with the unseen facts.
 func TestOneAnswer(t *testing.T) {
