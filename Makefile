@@ -14,7 +14,7 @@ E2E := go test $(FLAGS)
 # Tests come in three tiers (CONTRIBUTING.md): a long one checks testing.Short(), which is set in make
 # test; a rare one calls lab.Nightly(); and one of a single goroutine skips the race detector (race.Skip).
 # The packages that start goroutines. TestRaces holds that these are all.
-RACES := ./answer ./certs ./cluster ./cluster/live ./cmd/termguard ./deletion ./lint ./lint/runner ./lint/sets ./policies ./probe ./watch ./webhook ./webhook/serve
+RACES := ./answer ./certs ./cluster ./cluster/live ./cmd/termguard ./lint ./lint/runner ./lint/sets ./policies ./probe ./watch ./webhook ./webhook/serve
 # Those with a stress test, which alone the race detector watches in make test.
 STRESS := ./cluster ./webhook
 # Those with tests that make test leaves out. TestTiers holds that these are all.
