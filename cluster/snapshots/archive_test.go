@@ -189,6 +189,19 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
+// TestTwoGathers: what was gathered of another cluster beside is an error, not a part of this one.
+func TestTwoGathers(t *testing.T) {
+	t.Parallel()
+	spaces := strings.ReplaceAll(allSpaces, `"a"`, `"default"`)
+	dir := folder(t, map[string]string{
+		"one/cluster-scoped-resources/core/namespaces.yaml": spaces,
+		"two/cluster-scoped-resources/core/namespaces.yaml": strings.Replace(spaces, `"uid": "1"`, `"uid": "2"`, 1),
+	})
+	if _, err := Open(dir); !errors.Is(err, errTwo) {
+		t.Errorf("error %v, want %v", err, errTwo)
+	}
+}
+
 // TestTar: the names in an archive lead nowhere, and links are not followed.
 func TestTar(t *testing.T) {
 	t.Parallel()
