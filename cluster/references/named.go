@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"hash/maphash"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"unique"
@@ -238,9 +239,13 @@ func (l *look) text(path []string, value string) {
 	}
 }
 
+// credential matches fields that refer to a key of a Secret.
+var credential = regexp.MustCompile(`(password|passphrase|token|credentials?|(api|access|private)key)$`)
+
 // reference reads a field that refers to an object, of a kind in its name or value.
 func (l *look) reference(path []string, fields map[string]any) {
-	key := strings.TrimSuffix(strings.ToLower(path[len(path)-1]), "s")
+	field := strings.ToLower(path[len(path)-1])
+	key := strings.TrimSuffix(field, "s")
 	stem := strings.TrimSuffix(strings.TrimSuffix(key, "erence"), "ref")
 	text := func(field string) string { value, _ := fields[field].(string); return value }
 	to := types.NamespacedName{Namespace: text("namespace"), Name: text("name")}
@@ -249,15 +254,26 @@ func (l *look) reference(path []string, fields map[string]any) {
 		group = "" // of the core
 	}
 	n, kind := l.found, strings.ToLower(text("kind"))
-	switch own := facts.GroupOf(l.id.Resource); {
-	case stem == key || to.Name == "" || l.id.Namespace != "" && to.Namespace != "" && to.Namespace != l.id.Namespace:
-	case kind == "secret" || kind == "" && strings.HasSuffix(strings.TrimSuffix(stem, "key"), "secret"):
+	own := facts.GroupOf(l.id.Resource)
+	peer := path[0] != "status" && (group == "" || group == own)
+	switch {
+	case to.Name == "" || l.id.Namespace != "" && to.Namespace != "" && to.Namespace != l.id.Namespace:
+	case stem == key:
+		word := cmp.Or(kind, strings.ToLower(text("type")))
+		if word == "" && field == key { // a plural lists definitions
+			word = key
+		}
+		if peer {
+			l.name(strings.Join(path, ".")+".name", word, to)
+		}
+	case kind == "secret" || kind == "" && (strings.HasSuffix(strings.TrimSuffix(stem, "key"), "secret") ||
+		text("key") != "" && credential.MatchString(stem) && len(l.plan.namedAfter(own, stem)) == 0):
 		if path[0] == "status" {
 			n.published = l.need(n.published, secrets, to)
 		} else {
 			n.needs = l.need(n.needs, secrets, to)
 		}
-	case path[0] != "status" && (group == "" || group == own):
+	case peer:
 		for _, resource := range l.name(strings.Join(path, ".")+".name", cmp.Or(kind, stem), to) {
 			n.needs = l.need(n.needs, resource, to)
 		}
@@ -286,7 +302,11 @@ func (l *look) need(found []need, resource string, to types.NamespacedName) []ne
 	if len(found) == maxNamed || len(to.Name) > catalog.LongestName || resource == secrets && in == "" {
 		return found
 	}
-	return append(found, need{Need: l.plan.hints[resource], Named: catalog.Named{Namespace: in, Name: to.Name}})
+	hint := need{Need: l.plan.hints[resource], Named: catalog.Named{Namespace: in, Name: to.Name}}
+	if slices.Contains(found, hint) {
+		return found
+	}
+	return append(found, hint)
 }
 
 // namedAfter returns the custom resources of a group whose kind, or its end, a field is named after.
