@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"github.com/termguard/termguard/cluster"
@@ -66,7 +67,7 @@ func (s Session) Find(ctx context.Context, q *Question) (*cluster.World, error) 
 		case t.Type.GroupResource() == question.Namespaces:
 			err = live.ReadConditions(ctx, s.Config, world, t.Name, s.Log)
 		case t.guarded():
-			err = live.ReadWarningsOf(ctx, s.Config, world, t.Type.GroupResource(), t.Namespace, t.Name, t.UID(), s.Log)
+			err = live.ReadWarningsOf(ctx, s.Config, world, t.Type.GroupResource(), &unstructured.Unstructured{Object: t.Object}, s.Log)
 		}
 		if err != nil {
 			return nil, err

@@ -211,7 +211,7 @@ func tell(ctx context.Context, config *rest.Config, world *cluster.World, namesp
 	}
 	for _, s := range subjects {
 		if s.guarded() && !within[s.Namespace] {
-			world.KeepWarnings(s.Type.GroupResource(), s.Namespace, s.Name, s.UID())
+			world.KeepWarnings(s.Type.GroupResource(), objects[s.String()])
 		}
 	}
 	return nil

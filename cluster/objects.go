@@ -213,7 +213,7 @@ func (w *World) keepConfigMap(obj *unstructured.Unstructured) error {
 func eventsAmong(objects []*unstructured.Unstructured) (found []corev1.Event) {
 	for _, obj := range objects {
 		var e corev1.Event
-		if obj.GetKind() == "Event" && Decode(obj, &e) == nil && e.Type == corev1.EventTypeWarning {
+		if obj.GetKind() == "Event" && Decode(obj, &e) == nil {
 			found = append(found, e)
 		}
 	}

@@ -198,8 +198,10 @@ func TestStress(t *testing.T) {
 		"World.TakeWarnings": func(int) {
 			w.TakeWarnings([]corev1.Event{{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}, InvolvedObject: corev1.ObjectReference{UID: "u"}}})
 		},
-		"World.Conditioned":    func(int) { w.Conditioned("a") },
-		"World.KeepWarnings":   func(int) { w.KeepWarnings(widgets.GroupResource(), "a", "x", "u") },
+		"World.Conditioned": func(int) { w.Conditioned("a") },
+		"World.KeepWarnings": func(int) {
+			w.KeepWarnings(widgets.GroupResource(), &metav1.ObjectMeta{Namespace: "a", Name: "x", UID: "u"})
+		},
 		"World.Options":        func(int) { w.Options() },
 		"World.Over":           func(int) { NewWorld(Options{}).Over(NewWorld(Options{})) }, // of final ones
 		"World.Follow":         func(int) { w.Follow(everyKind()) },

@@ -25,11 +25,12 @@ type subject struct {
 
 // warning sums up Events of one reason.
 type warning struct {
+	kind        string // its first type
 	message     string
 	first, last time.Time
 }
 
-// TakeWarnings replaces the warning Events.
+// TakeWarnings replaces the warning Events; others among them only explain what is Terminating.
 func (w *World) TakeWarnings(events []corev1.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -37,11 +38,11 @@ func (w *World) TakeWarnings(events []corev1.Event) {
 }
 
 // KeepWarnings adds the warning Events about an object to the facts.
-func (w *World) KeepWarnings(resource schema.GroupResource, namespace, name, uid string) {
+func (w *World) KeepWarnings(resource schema.GroupResource, object metav1.Object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if conditions := w.warningsAbout(resource.String(), namespace, types.UID(uid)); len(conditions) > 0 {
-		w.doc.Put(conditions, "conditions", namespace, resource.String(), name)
+	if conditions := w.warningsAbout(resource.String(), object.GetNamespace(), object.GetUID()); len(conditions) > 0 {
+		w.doc.Put(conditions, "conditions", object.GetNamespace(), resource.String(), object.GetName())
 	}
 }
 
@@ -63,6 +64,7 @@ func warningsIn(events []corev1.Event) map[subject]map[string]warning {
 		if !again && len(of) == maxReasons {
 			continue
 		}
+		sum.kind = cmp.Or(sum.kind, e.Type)
 		first, last := facts.FirstSeen(e), facts.LastSeen(e)
 		if !again || first.Before(sum.first) {
 			sum.first = first
@@ -85,7 +87,7 @@ func (w *World) warningsAbout(resource, namespace string, uid types.UID) (condit
 	for _, reason := range slices.Sorted(maps.Keys(of)) {
 		sum := of[reason]
 		conditions = append(conditions, map[string]any{
-			"type": "Event", "status": corev1.EventTypeWarning, "reason": reason, "message": sum.message,
+			"type": "Event", "status": sum.kind, "reason": reason, "message": sum.message,
 			"lastTransitionTime": sum.first.UTC().Format(time.RFC3339), "last": sum.last.UTC().Format(time.RFC3339),
 		})
 	}

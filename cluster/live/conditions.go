@@ -65,31 +65,41 @@ func ReadConditions(ctx context.Context, config *rest.Config, world *cluster.Wor
 
 // ReadWarnings reads the warning Events of a namespace, "" for all; none if unreadable.
 func ReadWarnings(ctx context.Context, config *rest.Config, world *cluster.World, namespace string, log *slog.Logger) error {
-	return readWarnings(ctx, config, world, namespace, "", log)
+	return readWarnings(ctx, config, world, namespace, log, "")
 }
 
-// ReadWarningsOf reads the warning Events about one object.
-func ReadWarningsOf(ctx context.Context, config *rest.Config, world *cluster.World, resource schema.GroupResource, namespace, name, uid string, log *slog.Logger) error {
-	if err := readWarnings(ctx, config, world, cluster.EventsOf(namespace), ",involvedObject.uid="+uid, log); err != nil {
+// ReadWarningsOf reads the warning Events about one object; all Events if it is Terminating.
+func ReadWarningsOf(ctx context.Context, config *rest.Config, world *cluster.World, resource schema.GroupResource, object metav1.Object, log *slog.Logger) error {
+	of := ",involvedObject.uid=" + string(object.GetUID())
+	var others []string
+	if object.GetDeletionTimestamp() != nil {
+		others = []string{"type=" + corev1.EventTypeNormal + of}
+	}
+	if err := readWarnings(ctx, config, world, cluster.EventsOf(object.GetNamespace()), log, of, others...); err != nil {
 		return err
 	}
-	world.KeepWarnings(resource, namespace, name, uid)
+	world.KeepWarnings(resource, object)
 	return nil
 }
 
-func readWarnings(ctx context.Context, config *rest.Config, world *cluster.World, namespace, selector string, log *slog.Logger) error {
+// readWarnings reads the warnings that a selector narrows, and then what others select.
+func readWarnings(ctx context.Context, config *rest.Config, world *cluster.World, namespace string, log *slog.Logger, selector string, others ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, conditionsWithin)
 	defer cancel()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("connect to read events: %w", err)
 	}
-	list, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning + selector, Limit: maxWarnings})
-	if err != nil {
-		log.Debug("warning Events are unseen", "namespace", namespace, "error", err)
-		return nil
+	var events []corev1.Event
+	for _, selector := range append([]string{"type=" + corev1.EventTypeWarning + selector}, others...) {
+		list, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: maxWarnings})
+		if err != nil {
+			log.Debug("Events are unseen", "namespace", namespace, "selector", selector, "error", err)
+			break
+		}
+		events = append(events, list.Items...)
 	}
-	world.TakeWarnings(list.Items)
+	world.TakeWarnings(events)
 	return nil
 }
 

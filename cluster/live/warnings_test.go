@@ -6,10 +6,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
@@ -59,28 +61,37 @@ func TestReadWarnings(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rights    string
 		namespace string
+		deletion  *metav1.Time
 		reported  int
 	}{
-		"Owner":     {"", "a", most},
-		"Tenant":    {fmt.Sprintf(scribe, "a", `""`, ""), "a", 0},
-		"NewGroup":  {fmt.Sprintf(scribe, "a", "events.k8s.io", ""), "a", 0},
-		"MayUpdate": {fmt.Sprintf(scribe, "a", `""`, updates), "a", most},
-		"Elsewhere": {fmt.Sprintf(scribe, "b", `""`, ""), "a", most},
-		"Forbidden": {"", "", 0},
+		"Owner":       {"", "a", nil, most},
+		"Tenant":      {fmt.Sprintf(scribe, "a", `""`, ""), "a", nil, 0},
+		"NewGroup":    {fmt.Sprintf(scribe, "a", "events.k8s.io", ""), "a", nil, 0},
+		"MayUpdate":   {fmt.Sprintf(scribe, "a", `""`, updates), "a", nil, most},
+		"Elsewhere":   {fmt.Sprintf(scribe, "b", `""`, ""), "a", nil, most},
+		"Terminating": {"", "a", &metav1.Time{}, most},
+		"Forbidden":   {"", "", nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reads = nil
 			w := worldOf(t, gadgets("it")+gadgetOwner+tc.rights)
-			if err := ReadWarningsOf(t.Context(), &rest.Config{Host: server.URL}, w, schema.GroupResource{Group: "x.io", Resource: "gadgets"}, tc.namespace, "it", "u", slog.New(slog.DiscardHandler)); err != nil {
+			object := &metav1.ObjectMeta{Namespace: tc.namespace, Name: "it", UID: "u", DeletionTimestamp: tc.deletion}
+			if err := ReadWarningsOf(t.Context(), &rest.Config{Host: server.URL}, w, schema.GroupResource{Group: "x.io", Resource: "gadgets"}, object, slog.New(slog.DiscardHandler)); err != nil {
 				t.Fatal(err)
 			}
 			reported, _ := conditionsIn(w, tc.namespace, "gadgets.x.io", "it").([]any)
-			if len(reported) != tc.reported || len(reads) != 1 || !strings.HasSuffix(reads[0], "events type=Warning,involvedObject.uid=u") {
+			want := []string{"Warning"}
+			if tc.deletion != nil {
+				want = append(want, "Normal")
+			}
+			if len(reported) != tc.reported || len(reads) != len(want) || !slices.EqualFunc(reads, want, func(read, kind string) bool {
+				return strings.HasSuffix(read, "events type="+kind+",involvedObject.uid=u")
+			}) {
 				t.Fatalf("%d reported, reads %q", len(reported), reads)
 			}
-			want := map[string]any{"type": "Event", "status": "Warning", "reason": "SyncFailed", "message": "later", "lastTransitionTime": "2026-01-01T00:00:00Z", "last": "2026-01-01T00:20:00Z"}
+			first := map[string]any{"type": "Event", "status": "Warning", "reason": "SyncFailed", "message": "later", "lastTransitionTime": "2026-01-01T00:00:00Z", "last": "2026-01-01T00:20:00Z"}
 			if tc.reported > 0 {
-				if diff := cmp.Diff(want, reported[0]); diff != "" {
+				if diff := cmp.Diff(first, reported[0]); diff != "" {
 					t.Errorf("-want +got\n%s", diff)
 				}
 				if message := reported[1].(map[string]any)["message"].(string); len(message) > 2<<10 {

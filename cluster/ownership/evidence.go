@@ -23,7 +23,7 @@ type evidence struct {
 	declared  string
 	// managers are the field managers that wrote the finalizer.
 	managers []string
-	// status are other managers that wrote a custom object's status, for a finalizer outside the catalog.
+	// status are the managers that wrote a custom object's status, for a finalizer outside the catalog.
 	status []string
 	// owners are the kinds of its owner references.
 	owners []string
@@ -77,7 +77,7 @@ func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []evi
 		if !known {
 			if pauses == nil {
 				pauses = pausesOf(m)
-				if p.Defined(resource) && len(m.GetFinalizers()) <= maxFinalizers {
+				if facts.Custom(facts.GroupOf(resource)) && len(m.GetFinalizers()) <= maxFinalizers {
 					for manager, finalizer := range claims(m) {
 						if finalizer == "" && !slices.Contains(status, manager) {
 							status = append(status, manager)
@@ -87,7 +87,7 @@ func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []evi
 				}
 			}
 			e.paused = pausedBy(pauses, resource, e.finalizer)
-			e.status = slices.DeleteFunc(slices.Clone(status), func(manager string) bool { return slices.Contains(e.managers, manager) })
+			e.status = status
 		}
 		if !known || len(entry.CreatesWhen)+len(entry.Obstacles) == 0 {
 			continue

@@ -65,7 +65,7 @@ func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, 
 func (p *Part) Forget(resource string, key types.NamespacedName) {
 	p.forgetFinalizers(resource, key)
 	p.setLink(resource, key, link{})
-	p.tasks.set(key.Namespace, task{resource, key.Name}, controller{})
+	p.tasks.set(key.Namespace, task{resource, key.Name}, made{})
 }
 
 func (p *Part) keepFinalizers(resource string, key types.NamespacedName, m metav1.Object, specFinalizers []string) bool {

@@ -84,7 +84,7 @@ type Part struct {
 	local       map[learned.Scope]bool                                // that count in one namespace only
 	leases      map[string]lease                                      // by "namespace/name"
 	stopped     map[types.NamespacedName]types.NamespacedName         // pods that kubelets stopped, by Event
-	tasks       rows[task, controller]                                // by namespace
+	tasks       rows[task, made]                                      // by namespace
 	affected    map[string]bool                                       // images with known bugs in some releases
 	version     string                                                // of the API server
 
@@ -105,10 +105,10 @@ func New(doc facts.Document, options Options) *Part {
 		accounts: map[types.NamespacedName]bool{}, podsOf: facts.Directories[runningPod]{}, running: facts.Directories[runningPod]{}, shared: facts.NewShared[running](), sidecars: map[types.NamespacedName]sidecar{},
 		roles: map[types.NamespacedName]role{}, bindings: map[types.NamespacedName]binding{}, grantees: map[granted][]grantee{},
 		clouds: map[types.NamespacedName]bool{}, drivers: map[types.NamespacedName]bool{}, registered: map[types.NamespacedName][]string{}, definitions: map[types.NamespacedName]definition{}, kinds: map[string]string{},
-		leases: map[string]lease{}, stopped: map[types.NamespacedName]types.NamespacedName{}, tasks: rows[task, controller]{}, affected: options.Catalog.Affected(),
+		leases: map[string]lease{}, stopped: map[types.NamespacedName]types.NamespacedName{}, tasks: rows[task, made]{}, affected: options.Catalog.Affected(),
 		cleaners: sync.OnceValue(func() map[string]bool { return cleanersOf(options.Catalog) }),
 	}
-	doc["controllers"], doc["tasks"] = p.controllers(), p.tasked()
+	doc["controllers"], doc["tasks"], doc["failing"] = p.controllers(), p.tasked(), p.failing()
 	return p
 }
 

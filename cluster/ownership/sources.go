@@ -3,6 +3,7 @@ package ownership
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -252,6 +253,18 @@ func (p *Part) judgeManagers(q *question, j judgement) judgement {
 			j.workloads = p.workloadsUnder(c.account)
 			return j.is(Alive, true, "field manager %q wrote the finalizer, and pod %s runs under service account %s, which may update %s",
 				manager, p.readyPod(c.account), c.account, q.resource)
+		}
+	}
+	// An account that may update everything may also have applied the object: then another wrote the status.
+	both := slices.DeleteFunc(slices.Clone(managers), func(m string) bool { return !slices.Contains(q.object.status, m) })
+	for _, account := range slices.Sorted(maps.Keys(p.podsOf)) {
+		if len(both) == 0 {
+			break
+		}
+		if manager := p.managed(grantee{account: account}, both); manager != "" && p.mayRemove(subjectsOf(account), q.verdictKey) {
+			j.workloads, j.circumstantial = p.workloadsUnder(account), true
+			return j.is(Alive, true, "field manager %q wrote the finalizer and the status, and pod %s runs under service account %s, which may update %s",
+				manager, p.readyPod(account), account, q.resource)
 		}
 	}
 	return judgement{}

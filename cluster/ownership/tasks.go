@@ -1,33 +1,87 @@
 package ownership
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Some owners create Jobs and RoleBindings beside their objects, also to clean up, which a Terminating
-// namespace forbids.
+// Some owners create Jobs, pods that end and RoleBindings beside their objects, also to clean up, which a
+// Terminating namespace forbids; and some wait for pods that fail.
 
-// task is a Job or a RoleBinding.
+// task is a Job, a pod or a RoleBinding.
 type task struct{ resource, name string }
 
-// keepTask keeps a task's controller if it is a custom object.
+// made is what is kept of a task.
+type made struct {
+	by      controller
+	failure string // of a pod
+	created int64  // a failing pod, in seconds of Unix time
+	runs    bool   // a pod that never ends
+}
+
 func (p *Part) keepTask(resource string, key types.NamespacedName, m metav1.Object) bool {
-	if resource != "jobs.batch" && resource != "rolebindings"+rbacGroup {
-		return false
+	var now made
+	switch by := controllerOf(m); resource {
+	case "jobs.batch", "rolebindings" + rbacGroup:
+		now.by = by
+	case "pods":
+		pod, _ := m.(*corev1.Pod)
+		if pod == nil || by.name == "" {
+			break
+		}
+		if pod.Status.Phase == corev1.PodFailed {
+			now.failure = string(corev1.PodFailed)
+		}
+		now.failure = cmp.Or(now.failure, facts.Failing(pod))
+		now.by, now.runs = by, pod.Spec.RestartPolicy == corev1.RestartPolicyAlways
 	}
-	by := controllerOf(m)
-	if !facts.Custom(by.kind.Group) {
-		by = controller{}
+	if now.failure != "" {
+		now.created = m.GetCreationTimestamp().Unix()
+	} else if now.runs || !facts.Custom(now.by.kind.Group) {
+		now = made{}
 	}
-	p.tasks.set(key.Namespace, task{resource, key.Name}, by)
-	return by != controller{}
+	p.tasks.set(key.Namespace, task{resource, key.Name}, now)
+	return now != made{}
+}
+
+// failing is the section of failing pods, and why they fail, by the objects that they were made for.
+func (p *Part) failing() facts.Section {
+	return facts.SectionOf(p.tasks, func(namespace string, tasks map[task]made) any {
+		doc := facts.Document{}
+		for t, pod := range tasks {
+			by := pod.by
+			for height := 0; pod.failure != "" && by.name != "" && height < maxHeight; height++ {
+				if facts.Custom(by.kind.Group) {
+					why := map[string]any{"why": pod.failure, "created": pod.created}
+					doc.Put(why, p.Resource(by.kind), by.name, t.name)
+				}
+				by = p.above(types.NamespacedName{Namespace: namespace, Name: by.name}, by.kind)
+			}
+		}
+		return map[string]any(doc)
+	})
+}
+
+// above returns what controls a controller.
+func (p *Part) above(key types.NamespacedName, kind schema.GroupKind) controller {
+	if h := p.holding(p.Resource(kind), key); h != nil {
+		return h.controller
+	}
+	if kind.Kind == "Job" {
+		return p.tasks[key.Namespace][task{"jobs.batch", key.Name}].by
+	}
+	by, name, _ := strings.Cut(p.workloads[kind.Kind][key].owner.what, "/")
+	return controller{schema.ParseGroupKind(by), name}
 }
 
 // tasked is the section of finalized objects with tasks, if the owner runs, may create more, and is not in the
@@ -37,9 +91,10 @@ func (p *Part) tasked() facts.Section {
 		Keys: func() iter.Seq[string] { return maps.Keys(p.tasks) },
 		Below: func(namespace string) any {
 			groups := map[kindHeld]*facts.Group{}
-			for created, by := range p.tasks[namespace] {
+			for created, task := range p.tasks[namespace] {
+				by := task.by
 				h := p.holding(p.Resource(by.kind), types.NamespacedName{Namespace: namespace, Name: by.name})
-				if h == nil {
+				if h == nil || task.runs || !facts.Custom(by.kind.Group) {
 					continue
 				}
 				for _, b := range h.buckets {

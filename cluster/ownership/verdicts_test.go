@@ -402,7 +402,7 @@ func TestKeep(t *testing.T) {
 	}
 	p.Forget("gadgets.x.io", key("two"))
 	p.Settle(func() {})
-	for _, made := range []string{"controllers", "tasks"} { // as they are read: TestControllers, TestTasks
+	for _, made := range []string{"controllers", "failing", "tasks"} { // as they are read: TestControllers, TestTasks
 		delete(doc, made)
 		delete(empty, made)
 	}

@@ -143,23 +143,40 @@ warn contains {
 
 # Finalizers with a running owner. orphaned-finalizer reports those without.
 warn contains {
-	"msg": sprintf("Terminating for %s: %s%s", [elapsed, unremoved(finalizer), reports.saying(quotes)]),
-	"cause": object.union(owners.cause(finalizer, "it is not removed yet, though its owner runs"), {"elapsed": true}),
+	"msg": sprintf("Terminating for %s: finalizer %s %s%s", [elapsed, finalizer, waiting, reports.saying(quotes)]),
+	"cause": object.union(owners.cause(finalizer, sprintf("it %s", [waiting])), {"elapsed": true}),
 	"objects": [request.target],
-	"evidence": array.concat([reports.quoted(said) | some said in quotes], object.get(ownership, "evidence", [])),
+	"evidence": array.flatten([[reports.quoted(said) | some said in quotes], reports.failing, object.get(ownership, "evidence", [])]),
 	"field": field,
-	"steps": array.concat(
-		reports.mending(quotes),
-		[steps.mend("Look at the log of the owner of the finalizer, and at the events of the object", [])],
-	),
+	"steps": array.concat(reports.mending(quotes), looking),
 } if {
 	overdue
 	some field, finalizer in held
 	ownership := input.ownership[finalizer]
-	ownership.state == "alive"
+	waiting := unremoved(ownership)
 }
 
-unremoved(finalizer) := sprintf("finalizer %s is not removed yet, though its owner runs", [finalizer])
+unremoved(ownership) := "is not removed yet, though its owner runs" if ownership.state == "alive"
+
+# What is reported since the deletion began shows that some owner works on it.
+unremoved(ownership) := "is not removed yet" if {
+	owners.uncertain(ownership)
+	some said in quotes
+	reports.recent(said)
+}
+
+looking := [steps.mend("Find what blocks its objects: kubectl termguard check --terminating --all-namespaces", [])] if {
+	request.deletes_definition
+}
+
+looking := array.concat(
+	[steps.mend(sprintf("Look at the log and the events of pod %[1]s: kubectl logs %[1]s -n %[2]s", [pod, request.namespace]), []) |
+		some pod in array.slice(reports.pods, 0, 1)
+	],
+	[steps.mend("Look at the log of the owner of the finalizer, and at the events of the object", [])],
+) if {
+	not request.deletes_definition
+}
 
 quotes := reports.quotes(reports.own)
 
@@ -296,8 +313,16 @@ condition_finding(name, condition) := {
 	"cause": {"elapsed": true, "consequence": name in consequences},
 	"objects": [request.target],
 	"evidence": [sprintf("%s: %s", [condition.reason, condition.message])],
-	"steps": [steps.then("itself", remedies[name], [])],
+	"steps": [steps.then("itself", remedy(name), [])],
 }
+
+remedy(name) := sprintf(
+	"Find out why the owners of the finalizers in the condition, which run, do not remove them: kubectl termguard check --terminating -n %s",
+	[request.name],
+) if {
+	proceeding
+	name == "NamespaceFinalizersRemaining"
+} else := remedies[name]
 
 default pods_left := 0
 

@@ -65,8 +65,8 @@
 #   limits: >-
 #     Software that runs and still fails to remove its finalizer. The objects that an
 #     owner must create are known only for a few entries of the catalog, and otherwise
-#     guessed from the Jobs and RoleBindings that it created before. Software outside the
-#     cluster that is not declared as owner: the finding then says "may".
+#     guessed from the Jobs, RoleBindings and pods that end that it created before. Software
+#     outside the cluster that is not declared as owner: the finding then says "may".
 package termguard.orphaned_finalizer
 
 import data.termguard.lib.finalizers

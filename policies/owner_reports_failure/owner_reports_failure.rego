@@ -48,7 +48,7 @@ import data.termguard.lib.wording
 warn contains {
 	"msg": sprintf("its owner, %s, %s", [who, reported(worst)]),
 	"objects": [request.target],
-	"evidence": [reports.quoted(said) | some said in failing],
+	"evidence": array.concat([reports.quoted(said) | some said in failing], reports.failing),
 	"field": field(worst),
 	"steps": [steps.mend(advice(reports.own, names(worst), worst), [])],
 } if {

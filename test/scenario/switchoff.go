@@ -127,7 +127,7 @@ func (g *Guarded) question(ctx context.Context, s Scenario) (map[string]any, *cl
 		if gvr.GroupResource() == question.Namespaces {
 			err = live.ReadConditions(ctx, g.Config(), world, obj.GetName(), log)
 		} else {
-			err = live.ReadWarningsOf(ctx, g.Config(), world, gvr.GroupResource(), obj.GetNamespace(), obj.GetName(), string(obj.GetUID()), log)
+			err = live.ReadWarningsOf(ctx, g.Config(), world, gvr.GroupResource(), obj, log)
 		}
 		if err != nil {
 			return nil, nil, err

@@ -26,12 +26,18 @@ failures(list, ownership) := [object.union(said, {"how": how}) |
 quotes(list) := array.slice(
 	array.concat(
 		[said | some said in most(list); wrong(said)],
-		[said | some said in most(list); not wrong(said); answers(said); explains(said)],
+		[said | some said in most(list); not wrong(said); recent(said); explains(said)],
 	),
 	0, 3,
 )
 
-explains(said) if reason(said) != silent
+# recent reports whether something was reported since the deletion began.
+recent(said) if answers(said)
+
+recent(said) if times.since(said.last) <= times.since(input.request.oldObject.metadata.deletionTimestamp)
+
+# A definition reports that its objects are being deleted, which is no reason.
+explains(said) if not reason(said) in {silent, "InstanceDeletionInProgress"}
 
 saying(list) := "" if count(list) == 0
 
@@ -41,9 +47,20 @@ head(said) := said.status if said.type == "phase"
 
 head(said) := said.type if said.type != "phase"
 
-mending(list) := [steps.mend(sprintf("Fix the reported problem: %s", [clean(quoted(list[0]), 250)]), [])] if count(list) > 0
+mending(list) := [steps.mend(sprintf("%s: %s", [seeing(list[0]), clean(quoted(list[0]), 250)]), [])] if count(list) > 0
 
 mending(list) := [] if count(list) == 0
+
+seeing(said) := "Fix the reported problem" if wrong(said)
+
+seeing(said) := "Check what it reports" if not wrong(said)
+
+# pods lists some failing pods that were made for the object, the newest first.
+pods := [pod | some [_, pod] in array.slice(sort([[0 - of.created, pod] | some pod, of in failed]), 0, 3)]
+
+failing := [sprintf("pod %s, made for it, fails: %s", [pod, clean(failed[pod].why, 80)]) | some pod in pods]
+
+failed := object.get(data.cluster.failing, [object.get(input.request, "namespace", ""), request.resource, request.name], {})
 
 # most bounds the reports of a foreign snapshot.
 most(list) := array.slice([said | some said in list; said.lastTransitionTime], 0, 40)
@@ -137,6 +154,7 @@ blocked(said) if {
 
 warns(said) if {
 	said.last
+	said.status == "Warning"
 	regex.match(concat("|", [failure, access, silent]), reason(said))
 }
 
