@@ -6,6 +6,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -166,7 +167,7 @@ func renderChart(dir string, files []string, lenient bool) (text string, missing
 	if err != nil {
 		return "", nil, err
 	}
-	rendered, err := engine.Engine{LintMode: lenient}.Render(c, all)
+	rendered, err := engine.Engine{LintMode: lenient}.RenderWithContext(context.Background(), c, all) // whoever started the process ends it
 	if err != nil {
 		return "", nil, err
 	}
