@@ -4,6 +4,7 @@ package doctor
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"iter"
@@ -433,14 +434,9 @@ func trustedUntil(hooks []admissionregistrationv1.ValidatingWebhook) (until time
 		if err != nil {
 			return until, fmt.Errorf("the caBundle of webhook %s: %w", h.Name, err)
 		}
-		var last time.Time // one valid authority is enough
-		for _, certificate := range certificates {
-			if certificate.NotAfter.After(last) {
-				last = certificate.NotAfter
-			}
-		}
-		if until.IsZero() || last.Before(until) {
-			until = last
+		last := slices.MaxFunc(certificates, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }) // one valid authority is enough
+		if until.IsZero() || last.NotAfter.Before(until) {
+			until = last.NotAfter
 		}
 	}
 	if until.IsZero() {

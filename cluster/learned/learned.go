@@ -359,9 +359,4 @@ func (o Owner) Storable() bool { return o.check(o.Last) == nil }
 
 func second(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
+func latest(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }

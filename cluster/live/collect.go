@@ -58,10 +58,10 @@ func Collect(ctx context.Context, config *rest.Config, options cluster.Options, 
 		world.SetUnseen(unknownResources(group), facts.UnseenDiscovery, err.Error())
 	}
 	var listing sync.WaitGroup
-	listing.Go(func() { world.Recall(ctx, c.core, cluster.HomeNamespace, log) })
+	listing.Go(func() { world.Recall(ctx, c.kube.CoreV1(), cluster.HomeNamespace, log) })
 	listing.Go(func() { c.readProbes(ctx) })
 	listing.Go(func() {
-		err := readLeases(ctx, c.leases, world)
+		err := readLeases(ctx, c.kube.CoordinationV1(), world)
 		if apierrors.IsForbidden(err) {
 			world.SetUnseen(cluster.Resource{GroupVersionResource: coordinationv1.SchemeGroupVersion.WithResource("leases"), Namespaced: true}, facts.UnseenElsewhere, err.Error())
 		} else if err != nil {
@@ -181,7 +181,7 @@ func (c *Cluster) readNeeded(ctx context.Context, namespace string) {
 			asking.Go(func() error {
 				ctx, cancel := context.WithTimeout(ctx, askedWithin)
 				defer cancel()
-				list, err := c.lister(w.Resource, w.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + w.Name, Limit: 1})
+				list, err := c.lister(w.Resource, w.Namespace).ListWithContext(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + w.Name, Limit: 1})
 				if err == nil {
 					err = meta.EachListItem(list, func(obj runtime.Object) error { return c.world.Apply(w.Resource, obj, true) })
 				}

@@ -129,7 +129,7 @@ func (c *Cluster) watch(ctx context.Context, cancel context.CancelCauseFunc, f *
 			}
 		}
 	})
-	w, err := lister.Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
+	w, err := lister.WatchWithContext(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
 	if err != nil {
 		return nil, cmp.Or(context.Cause(ctx), err)
 	}
@@ -211,7 +211,7 @@ func (c *Cluster) list(ctx context.Context, cancel context.CancelCauseFunc, f *f
 	}()
 	c.world.Begin(f.Resource)
 	initial := true
-	w, err = f.lister.Watch(ctx, metav1.ListOptions{
+	w, err = f.lister.WatchWithContext(ctx, metav1.ListOptions{
 		SendInitialEvents: &initial, AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	})
 	if err == nil {
@@ -282,7 +282,7 @@ func (c *Cluster) followOther(ctx context.Context, f *feed, failed error) error 
 // comes from the API server's cache alone (apiserver, pkg/storage/cacher/delegator.go,
 // shouldDelegateListOnNotReadyCache).
 func readable(ctx context.Context, s lister) error {
-	_, err := s.List(ctx, metav1.ListOptions{LabelSelector: "termguard.dev/none", Limit: 1})
+	_, err := s.ListWithContext(ctx, metav1.ListOptions{LabelSelector: "termguard.dev/none", Limit: 1})
 	return err
 }
 
@@ -316,7 +316,7 @@ func (c *Cluster) pages(ctx context.Context, f *feed) (version string, err error
 func (f *feed) page(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.patience(), noAnswer(f.patience()))
 	defer cancel()
-	list, err := f.lister.List(ctx, options)
+	list, err := f.lister.ListWithContext(ctx, options)
 	if err != nil {
 		return nil, cmp.Or(silence(ctx), err)
 	}

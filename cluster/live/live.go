@@ -19,8 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
-	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
@@ -81,8 +80,7 @@ type Cluster struct {
 	discovery  discovery.DiscoveryInterfaceWithContext
 	metadata   metadata.Interface
 	dynamic    dynamic.Interface
-	leases     typedcoordinationv1.LeasesGetter
-	core       typedcorev1.CoreV1Interface
+	kube       kubernetes.Interface
 	rest       map[schema.GroupVersion]rest.Interface
 	log        *slog.Logger
 	discovered *Discovered
@@ -133,16 +131,12 @@ func New(config *rest.Config, world *cluster.World, log *slog.Logger) (*Cluster,
 	if err != nil {
 		return nil, fmt.Errorf("connect for objects: %w", err)
 	}
-	leases, err := typedcoordinationv1.NewForConfig(config)
+	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("connect for leases: %w", err)
-	}
-	core, err := typedcorev1.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("connect for ConfigMaps: %w", err)
+		return nil, fmt.Errorf("connect for leases and ConfigMaps: %w", err)
 	}
 	c := &Cluster{
-		world: world, options: world.Options(), discovery: dc, metadata: mc, dynamic: dyn, leases: leases, core: core, log: log,
+		world: world, options: world.Options(), discovery: dc, metadata: mc, dynamic: dyn, kube: kube, log: log,
 		rest:   map[schema.GroupVersion]rest.Interface{},
 		lists:  semaphore.NewWeighted(initialLists),
 		slow:   semaphore.NewWeighted(initialLists),
@@ -181,7 +175,7 @@ func (c *Cluster) Run(ctx context.Context) {
 	}
 	running.Go(func() { background.Keep(ctx, "settling", c.world.KeepSettled) })
 	every("leases", ownership.LeaseInterval, func(ctx context.Context) {
-		if err := readLeases(ctx, c.leases, c.world); err != nil && ctx.Err() == nil {
+		if err := readLeases(ctx, c.kube.CoordinationV1(), c.world); err != nil && ctx.Err() == nil {
 			c.log.Debug("leases are no evidence of who is up", "error", err)
 		}
 	})

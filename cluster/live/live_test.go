@@ -36,11 +36,11 @@ type fakeLister struct {
 	watch func(metav1.ListOptions) (watch.Interface, error)
 }
 
-func (s fakeLister) List(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+func (s fakeLister) ListWithContext(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	return s.list(o)
 }
 
-func (s fakeLister) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+func (s fakeLister) WatchWithContext(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	return s.watch(o)
 }
 
@@ -48,12 +48,12 @@ func (s fakeLister) Watch(_ context.Context, o metav1.ListOptions) (watch.Interf
 // sends an object now and then.
 type silentLister struct{ drips bool }
 
-func (silentLister) List(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+func (silentLister) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-func (s silentLister) Watch(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+func (s silentLister) WatchWithContext(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
 	if !s.drips {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -360,9 +360,9 @@ type mute struct {
 	list func() (runtime.Object, error)
 }
 
-func (s mute) List(context.Context, metav1.ListOptions) (runtime.Object, error) { return s.list() }
+func (s mute) ListWithContext(context.Context, metav1.ListOptions) (runtime.Object, error) { return s.list() }
 
-func (mute) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+func (mute) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	if o.SendInitialEvents != nil {
 		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
 	}

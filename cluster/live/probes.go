@@ -19,7 +19,7 @@ const maxReports = 5000
 func (c *Cluster) readProbes(ctx context.Context) {
 	options := metav1.ListOptions{LabelSelector: report.Label, Limit: pageSize}
 	for read := 0; read < maxReports; {
-		list, err := c.core.ConfigMaps(c.options.Home).List(ctx, options)
+		list, err := c.kube.CoreV1().ConfigMaps(c.options.Home).List(ctx, options)
 		if err != nil {
 			c.log.Debug("what node probes found is not known", "namespace", c.options.Home, "error", err)
 			return
@@ -36,7 +36,7 @@ func (c *Cluster) readProbes(ctx context.Context) {
 
 func (c *Cluster) followProbes(ctx context.Context) {
 	_, controller := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.NewFilteredListWatchFromClient(c.core.RESTClient(), "configmaps", c.options.Home, func(o *metav1.ListOptions) {
+		ListerWatcher: cache.NewFilteredListWatchFromClient(c.kube.CoreV1().RESTClient(), "configmaps", c.options.Home, func(o *metav1.ListOptions) {
 			o.LabelSelector = report.Label
 		}),
 		ObjectType: &corev1.ConfigMap{},

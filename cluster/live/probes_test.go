@@ -65,7 +65,7 @@ func TestProbes(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := cluster.NewWorld(cluster.Options{})
-			c := &Cluster{world: w, options: w.Options(), core: fake.NewClientset(tc.report).CoreV1(), log: slog.New(slog.DiscardHandler)}
+			c := &Cluster{world: w, options: w.Options(), kube: fake.NewClientset(tc.report), log: slog.New(slog.DiscardHandler)}
 			c.readProbes(t.Context())
 			if diff := cmp.Diff(tc.want, at(w, "probes")); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", tc.reason, diff)
