@@ -42,22 +42,19 @@ func (s *subject) keep(f *Finding) {
 		if len(step.Action.Objects) == 0 {
 			return true
 		}
-		return slices.ContainsFunc(step.Action.Objects, func(object string) bool {
-			resource, name, _ := strings.Cut(object, "/")
-			return IsVolume(object) && !s.goes(resource, step.Action.Namespace, name) ||
-				slices.ContainsFunc(step.RemovedFinalizers(), func(finalizer string) bool {
-					return s.works(resource, step.Action.Namespace, name, finalizer)
-				})
+		return slices.ContainsFunc(step.Action.Targets(), func(o Object) bool {
+			return namesVolume(o.Resource) && !s.goes(o) ||
+				slices.ContainsFunc(step.RemovedFinalizers(), func(finalizer string) bool { return s.works(o, finalizer) })
 		})
 	})
 }
 
-func (s *subject) goes(resource, namespace, name string) bool {
+func (s *subject) goes(o Object) bool {
 	of := under(s.cluster, "set")
-	return resource == s.resource && name == s.name && namespace == s.namespace ||
-		s.resource == "namespaces" && namespace == s.name ||
-		under(under(under(of, resource), namespace), name) != nil ||
-		namespace != "" && under(under(under(of, "namespaces"), ""), namespace) != nil
+	return o == Object{s.resource, s.namespace, s.name} ||
+		s.resource == "namespaces" && o.Namespace == s.name ||
+		under(under(under(of, o.Resource), o.Namespace), o.Name) != nil ||
+		o.Namespace != "" && under(under(under(of, "namespaces"), ""), o.Namespace) != nil
 }
 
 func (s *subject) leaves(resource, namespace, name string) bool {
@@ -77,8 +74,10 @@ func (s *subject) leaves(resource, namespace, name string) bool {
 }
 
 // works reports whether a finalizer's owner runs, and nothing certainly prevents its work.
-func (s *subject) works(resource, namespace, name, finalizer string) bool {
-	return atWork(s.owner(Object{resource, namespace, name}, finalizer))
+func (s *subject) works(o Object, finalizer string) bool {
+	owner := s.owner(o, finalizer)
+	lacks := func(thing any) bool { return under(thing, "without") == "hangs" }
+	return under(owner, "state") == "alive" && !anyOf(under(owner, "missing"), lacks) && !anyOf(under(owner, "unallowed"), lacks)
 }
 
 func (s *subject) owner(o Object, finalizer string) (owner any) {
@@ -93,11 +92,6 @@ func (s *subject) owner(o Object, finalizer string) (owner any) {
 		return owner != nil
 	})
 	return owner
-}
-
-func atWork(owner any) bool {
-	lacks := func(thing any) bool { return under(thing, "without") == "hangs" }
-	return under(owner, "state") == "alive" && !anyOf(under(owner, "missing"), lacks) && !anyOf(under(owner, "unallowed"), lacks)
 }
 
 // RemovedFinalizers returns the finalizers that a step removes, if it does nothing else.

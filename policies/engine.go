@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/rego"
+	"github.com/open-policy-agent/opa/v1/storage/inmem"
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
@@ -76,7 +77,7 @@ func NewEngine(ctx context.Context, set *Set, options EngineOptions) (*Engine, e
 	if options.Params == nil {
 		options.Params = map[string]any{}
 	}
-	e := &Engine{options: options, store: newStore(options.Params), set: set, on: map[Trigger][]candidate{}, compilers: map[string]*ast.Compiler{}}
+	e := &Engine{options: options, store: &store{inmem.New(), options.Params}, set: set, on: map[Trigger][]candidate{}, compilers: map[string]*ast.Compiler{}}
 	for id := range options.Off {
 		if !slices.ContainsFunc(set.policies, func(p Policy) bool { return p.ID == id }) {
 			return nil, fmt.Errorf("turn off policy %q: policy not found", id)
@@ -229,13 +230,15 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			}
 			defer e.store.Abort(ctx, txn)
 			input := ast.LazyObject(input)
-			own, custom := split(who)
-			e.ask(ctx, until, own, input, txn, about, &result)
+			only := func(custom bool) []Policy {
+				return slices.DeleteFunc(slices.Clone(who), func(p Policy) bool { return p.Custom != custom })
+			}
+			e.ask(ctx, until, only(false), input, txn, about, &result)
 			// Custom policies have little time, and are never disabled: a tenant could provoke that.
 			if end := e.options.Now().Add(e.options.Deadline / customShare); end.Before(until) {
 				until = end
 			}
-			e.ask(ctx, until, custom, input, txn, about, &result)
+			e.ask(ctx, until, only(true), input, txn, about, &result)
 		}
 		result.Unseen = about.unseen(on)
 		for i := range on {
@@ -268,17 +271,6 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 }
 
 const customShare = 4
-
-func split(who []Policy) (own, custom []Policy) {
-	for _, p := range who {
-		if p.Custom {
-			custom = append(custom, p)
-		} else {
-			own = append(own, p)
-		}
-	}
-	return own, custom
-}
 
 // ask evaluates the policies of one compiler in one query, which shares their common rules, else one by one.
 func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input ast.Value, txn *view, about *subject, result *Result) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/storage"
+	"github.com/open-policy-agent/opa/v1/storage/inmem"
 )
 
 // made is a section over a map.
@@ -20,7 +21,7 @@ func TestSection(t *testing.T) {
 	sections := map[string]any{"pods": made{"a": made{"web": web}, "empty": made{}}}
 	for _, path := range [][]string{{"pods", "a"}, {"pods", "a", "web"}, {"pods", "a", "web", "phase"}, {"pods", "empty"}, {"pods", "b"}, {"pods", "a", "none"}, {"pods", "a", "web", "phase", "none"}} {
 		read := func(facts map[string]any) (ast.Value, bool) {
-			s := newStore(nil)
+			s := &store{inmem.New(), nil}
 			txn, err := s.view(t.Context(), facts)
 			if err != nil {
 				t.Fatal(err)

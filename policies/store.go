@@ -7,7 +7,6 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/storage"
-	"github.com/open-policy-agent/opa/v1/storage/inmem"
 )
 
 // store reads data.cluster and data.params from plain maps, and converts only values that a rule reads. Facts
@@ -15,10 +14,6 @@ import (
 type store struct {
 	storage.Store
 	params map[string]any
-}
-
-func newStore(params map[string]any) *store {
-	return &store{Store: inmem.New(), params: params}
 }
 
 type view struct {
@@ -68,15 +63,11 @@ func (s *store) Read(ctx context.Context, txn storage.Transaction, path storage.
 			}
 		}
 		if !found {
-			return nil, notFound(path)
+			return nil, &storage.Error{Code: storage.NotFoundErr, Message: fmt.Sprintf("%v: document does not exist", path)}
 		}
 	}
 	if m, ok := whole(node).(map[string]any); ok {
 		return ast.LazyObject(m), nil
 	}
 	return ast.InterfaceToValue(node)
-}
-
-func notFound(path storage.Path) error {
-	return &storage.Error{Code: storage.NotFoundErr, Message: fmt.Sprintf("%v: document does not exist", path)}
 }
