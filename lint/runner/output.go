@@ -2,8 +2,10 @@ package runner
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -33,11 +35,7 @@ func parseOutputs(values []string) ([]output, error) {
 			file = ""
 		}
 		if other, ok := formats[file]; ok {
-			where := file
-			if where == "" {
-				where = "standard output"
-			}
-			return nil, fmt.Errorf("-o %s and -o %s both go to %s: name another file, as in -o %s=FILE", other, format, where, format)
+			return nil, fmt.Errorf("-o %s and -o %s both go to %s: name another file, as in -o %s=FILE", other, format, cmp.Or(file, "standard output"), format)
 		}
 		formats[file] = format
 		all = append(all, output{format, file})
@@ -51,23 +49,20 @@ func (r *runner) report(result report.Report) error {
 	var errs []error
 	for _, o := range r.outputs {
 		write := report.Formats()[o.format]
+		var content bytes.Buffer
+		var out io.Writer = &content
 		if o.file == "" {
+			out = r.Stdout
 			if o.format == "text" {
-				text = true
-				write = report.Text(r.Color)
+				text, write = true, report.Text(r.Color)
 			}
-			if err := lint.CatchPanic(func() error { return write(result, r.Stdout) }); err != nil {
-				errs = append(errs, fmt.Errorf("write the report: %w", err))
-			}
-			continue
 		}
-		var b bytes.Buffer
-		if err := lint.CatchPanic(func() error { return write(result, &b) }); err != nil {
+		err := lint.CatchPanic(func() error { return write(result, out) })
+		if err == nil && o.file != "" {
+			err = os.WriteFile(o.file, content.Bytes(), 0o644)
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("write the report as %s: %w", o.format, err))
-			continue
-		}
-		if err := os.WriteFile(o.file, b.Bytes(), 0o644); err != nil {
-			errs = append(errs, fmt.Errorf("write the report: %w", err))
 		}
 	}
 	if !text {

@@ -43,7 +43,7 @@ func (r *runner) excludeFlags(problems []files.Problem) string {
 }
 
 func (r *runner) isSelected(file string) bool {
-	return r.Input.Only == nil || r.Input.Only[files.Absolute(r.Input.Dir, file)]
+	return r.Input.Only[files.Absolute(r.Input.Dir, file)]
 }
 
 func (r *runner) folder(path string) string {
@@ -74,13 +74,6 @@ func (r *runner) shorten(file string) string {
 		return filepath.ToSlash(rel)
 	}
 	return filepath.ToSlash(file)
-}
-
-func (r *runner) shortenOrNone(file string) string {
-	if file == "" {
-		return "none"
-	}
-	return r.shorten(file)
 }
 
 // root returns the base of paths in fingerprints and machine output.

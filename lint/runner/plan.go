@@ -53,10 +53,12 @@ func (r *runner) configure(ctx context.Context) error {
 	if err := r.readBaseline(); err != nil {
 		return err
 	}
+	ownFiles := []string{r.Baseline, r.Snapshot} // which are no manifests
 	for _, o := range r.outputs {
 		if err := r.checkWritable(o.file); err != nil {
 			return fmt.Errorf("-o %s=%s: %w", o.format, o.file, err)
 		}
+		ownFiles = append(ownFiles, o.file)
 	}
 	if r.WriteBaseline {
 		if err := r.checkWritable(r.Baseline); err != nil {
@@ -73,10 +75,6 @@ func (r *runner) configure(ctx context.Context) error {
 	}
 	if err := r.options.Input.Exclude.Add(r.patternRoot(), r.settings.Exclude...); err != nil {
 		return err
-	}
-	ownFiles := []string{r.Baseline, r.Snapshot} // which are no manifests
-	for _, o := range r.outputs {
-		ownFiles = append(ownFiles, o.file)
 	}
 	patterns := append(slices.Clone(r.Exclude), settings.FileName)
 	for _, file := range ownFiles {
@@ -106,7 +104,7 @@ func (r *runner) readSettings(ctx context.Context) error {
 				return err
 			}
 			if i > 0 && configFile != file {
-				return fmt.Errorf("%s goes by %s, and %s by %s: lint them apart, or name one with --config", r.Input.Paths[0], r.shortenOrNone(file), path, r.shortenOrNone(configFile))
+				return fmt.Errorf("%s goes by %s, and %s by %s: lint them apart, or name one with --config", r.Input.Paths[0], cmp.Or(r.shorten(file), "none"), path, cmp.Or(r.shorten(configFile), "none"))
 			}
 			file = configFile
 		}
@@ -160,27 +158,25 @@ func (r *runner) readSettings(ctx context.Context) error {
 }
 
 // startAsync returns a function that waits for work, until its context ends.
-func startAsync[T any](work func() (T, error)) func(context.Context) (T, error) {
-	var value T
+func startAsync(work func() (*policies.Set, error)) func(context.Context) (*policies.Set, error) {
+	var set *policies.Set
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err = lint.CatchPanic(func() (err error) { value, err = work(); return err })
+		err = lint.CatchPanic(func() (err error) { set, err = work(); return err })
 	}()
-	return func(ctx context.Context) (T, error) {
-		select { // done comes first
-		case <-done:
-			return value, err
-		default:
-		}
+	return func(ctx context.Context) (*policies.Set, error) {
 		select {
 		case <-done:
-			return value, err
 		case <-ctx.Done():
-			var none T
-			return none, context.Cause(ctx)
+			select { // done comes first
+			case <-done:
+			default:
+				return nil, context.Cause(ctx)
+			}
 		}
+		return set, err
 	}
 }
 
@@ -247,13 +243,9 @@ func (r *runner) findChanged(ctx context.Context) error {
 			return fmt.Errorf("--changed-since: %s and %s are in different repositories: lint them apart", r.Input.Paths[0], path)
 		}
 	}
-	changed, err := triage.Changed(ctx, r.folder(r.Input.Paths[0]), r.ChangedSince)
-	if err != nil {
+	var err error
+	if r.Input.Only, err = triage.Changed(ctx, r.folder(r.Input.Paths[0]), r.ChangedSince); err != nil {
 		return fmt.Errorf("--changed-since: %w", err)
-	}
-	r.Input.Only = map[string]bool{}
-	for _, file := range changed {
-		r.Input.Only[file] = true
 	}
 	r.options.Input.Only = r.Input.Only
 	return nil

@@ -127,10 +127,14 @@ func Run(ctx context.Context, options Options) error {
 	var baseline triage.Baseline
 	gone := 0
 	if panicErr := lint.CatchPanic(func() error {
-		counted, suppressed := triage.Suppress(result, triage.Options{
-			Policies: set.Policies(), Off: r.off, Ignore: r.settings.Ignore, File: r.shorten(r.settings.File), Partial: r.Input.Only != nil, InScope: r.isSelected,
+		options := triage.Options{
+			Policies: set.Policies(), Off: r.off, Ignore: r.settings.Ignore, File: r.shorten(r.settings.File),
 			Stopped: stopped, Rel: func(file string) string { return r.relative(r.patternRoot(), file) },
-		})
+		}
+		if r.Input.Only != nil {
+			options.InScope = r.isSelected
+		}
+		counted, suppressed := triage.Suppress(result, options)
 		lint.SetFingerprints(counted, fromRoot)
 		baseline = triage.NewBaseline(counted, fromRoot)
 		counted, known, missing := r.baseline.Compare(counted)

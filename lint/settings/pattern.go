@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -17,12 +16,10 @@ func checkPattern(pattern string) error {
 	case strings.HasPrefix(pattern, "../"):
 		return fmt.Errorf("%q: want a path below the folder of the configuration", pattern)
 	case !doublestar.ValidatePattern(pattern):
-		return fmt.Errorf("%q is no pattern: %w", pattern, errUnclosed)
+		return fmt.Errorf("%q is no pattern: a bracket or brace is not closed", pattern)
 	}
 	return nil
 }
-
-var errUnclosed = errors.New("a bracket or brace is not closed")
 
 // matchPattern takes a file with forward slashes; a folder's name matches everything in it.
 func matchPattern(pattern, file string) bool {

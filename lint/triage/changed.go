@@ -16,7 +16,7 @@ import (
 
 // Changed returns the absolute names of files that changed since the merge base of ref and HEAD, also in the
 // work tree or untracked, but not ignored or deleted. dir is absolute.
-func Changed(ctx context.Context, dir, ref string) ([]string, error) {
+func Changed(ctx context.Context, dir, ref string) (map[string]bool, error) {
 	root := files.Root(dir)
 	if root == "" {
 		return nil, fmt.Errorf("%s is in no git repository: lint all files", dir)
@@ -46,14 +46,13 @@ func Changed(ctx context.Context, dir, ref string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := []string{}
+	changed := map[string]bool{}
 	for _, name := range strings.Split(tracked+untracked, "\x00") {
 		if name != "" {
-			files = append(files, filepath.Join(root, filepath.FromSlash(name)))
+			changed[filepath.Join(root, filepath.FromSlash(name))] = true
 		}
 	}
-	slices.Sort(files)
-	return slices.Compact(files), nil
+	return changed, nil
 }
 
 // git prevents the commands of an untrusted repository: git takes a folder with a bare repository's files for

@@ -63,9 +63,7 @@ type Options struct {
 	File     string            // of Ignore
 	// Rel makes a file name relative to the configuration's folder, with forward slashes.
 	Rel func(file string) string
-	// Partial says that entries of the configuration may apply to files that were not linted; InScope reports
-	// whether one was.
-	Partial bool
+	// InScope, unless nil, reports whether a file was linted: entries of the configuration may apply to others.
 	InScope func(file string) bool
 	// Stopped says that the run ended early: no ignore is known to be unused.
 	Stopped bool
@@ -95,9 +93,6 @@ type suppression struct {
 func Suppress(result *lint.Result, o Options) (counted []lint.Finding, suppressed []SuppressedFinding) {
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.InScope == nil {
-		o.InScope = func(string) bool { return true }
 	}
 	var suppressions []*suppression
 	add := func(w suppression) {
@@ -154,12 +149,12 @@ func Suppress(result *lint.Result, o Options) (counted []lint.Finding, suppresse
 		suppressed = append(suppressed, s)
 	}
 	for _, w := range suppressions {
-		if !o.Stopped && !w.used && !o.Off[w.policy] && !(w.global && o.Partial) {
+		if !o.Stopped && !w.used && !o.Off[w.policy] && !(w.global && o.InScope != nil) {
 			counted = append(counted, newFinding(Unused, w.place, fmt.Sprintf("nothing is found here for %s, which is ignored (%s)", w.policy, w.reason)))
 		}
 	}
 	counted = slices.DeleteFunc(counted, func(f lint.Finding) bool {
-		return slices.Contains([]string{Unused, Expired, Invalid}, f.Policy) && f.Place.File != o.File && !o.InScope(f.Place.File)
+		return o.InScope != nil && slices.Contains([]string{Unused, Expired, Invalid}, f.Policy) && f.Place.File != o.File && !o.InScope(f.Place.File)
 	})
 	Sort(counted)
 	return counted, suppressed

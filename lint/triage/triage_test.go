@@ -44,6 +44,7 @@ func TestSuppress(t *testing.T) {
 	entry := func(policy, until string, paths ...string) settings.Ignore {
 		return settings.Ignore{Policy: policy, Paths: paths, Reason: "r", Until: day(until), Line: 7, Column: 3}
 	}
+	linted := func(string) bool { return true }
 	cases := map[string]struct {
 		reason     string
 		findings   []lint.Finding
@@ -137,10 +138,10 @@ func TestSuppress(t *testing.T) {
 			kept:       []string{"a.yaml:4 p-b: m"},
 			suppressed: []string{"a.yaml:3 p-a: r"},
 		},
-		"Partial": {reason: "Its files may not have been selected.", options: Options{Partial: true, Ignore: []settings.Ignore{entry("p-a", "2026-12-31")}}},
+		"Partial": {reason: "Its files may not have been selected.", options: Options{InScope: linted, Ignore: []settings.Ignore{entry("p-a", "2026-12-31")}}},
 		"ConfiguredExpired": {
 			reason:  "It stands in the configuration.",
-			options: Options{Partial: true, Ignore: []settings.Ignore{entry("p-a", "2020-01-01")}},
+			options: Options{InScope: linted, Ignore: []settings.Ignore{entry("p-a", "2020-01-01")}},
 			kept:    []string{".termguard.yaml:7 expired-ignore: p-a was ignored until 2020-01-01 (r), which has passed"},
 		},
 	}
