@@ -37,7 +37,7 @@ type Config struct {
 // Shared is the part that every kind of configuration has.
 type Shared struct {
 	// FinalizerOwners maps a finalizer to the workload that removes it, "KIND/NAMESPACE/NAME", or "external".
-	FinalizerOwners map[string]string `json:"finalizerOwners,omitempty"`
+	FinalizerOwners map[string]string `json:"finalizerOwners,omitempty" yaml:"finalizerOwners"`
 	// Params are data.params, by policy id.
 	Params map[string]any `json:"params,omitempty"`
 	// Catalog takes precedence over cluster/catalog/finalizers.yaml.

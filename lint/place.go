@@ -32,17 +32,19 @@ func (e *evaluator) addFinding(question Question, sub *subject, f policies.Findi
 	if f.Severity == policies.None {
 		return
 	}
-	if question == DeleteSet && e.spansFiles(sub, f.Objects) && f.Severity != policies.Info {
-		f.Severity = policies.Low
-		f.Evidence = append(slices.Clone(f.Evidence), "they are in several files, which no kustomization makes one: it depends on which of them are deleted together")
+	var doubts []string
+	if question == DeleteSet && e.spansFiles(sub, f.Objects) {
+		doubts = append(doubts, "they are in several files, which no kustomization makes one: it depends on which of them are deleted together")
 	}
-	if e.IsSuperseded(at.Object) && f.Severity != policies.Info {
-		f.Severity = policies.Low
-		f.Evidence = append(slices.Clone(f.Evidence), "no kustomization names this file, and one names another of its folder that has the same object")
+	if e.IsSuperseded(at.Object) {
+		doubts = append(doubts, "no kustomization names this file, and one names another of its folder that has the same object")
 	}
-	if since := e.removedIn(append([]policies.Object{sub.id, at.id}, f.Objects...)); since != "" && f.Severity != policies.Info {
+	if since := e.removedIn(append([]policies.Object{sub.id, at.id}, f.Objects...)); since != "" {
+		doubts = append(doubts, "it cannot be applied: Kubernetes has not served its API version since "+since)
+	}
+	if len(doubts) > 0 && f.Severity != policies.Info {
 		f.Severity = policies.Low
-		f.Evidence = append(slices.Clone(f.Evidence), "it cannot be applied: Kubernetes has not served its API version since "+since)
+		f.Evidence = slices.Concat(f.Evidence, doubts)
 	}
 	if !e.IsSelected(sub.File) && !e.IsSelected(at.File) {
 		return

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -25,8 +24,7 @@ import (
 // isGitOps reports whether an object is Argo CD's or Flux's: its controllers and the deployed objects are
 // usually elsewhere.
 func isGitOps(o *files.Object) bool {
-	group, _ := path.Split(o.APIVersion)
-	group = strings.TrimSuffix(group, "/")
+	group := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group
 	return group == "argoproj.io" && slices.Contains([]string{"Application", "ApplicationSet", "AppProject"}, o.Kind) || strings.HasSuffix(group, "toolkit.fluxcd.io")
 }
 

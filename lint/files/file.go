@@ -196,7 +196,7 @@ func (f *File) contents(text []byte, d document) (c Contents) {
 		}
 		root, err = parse(d.text)
 	}
-	t := &Text{File: f, bytes: d.text, line: d.line, source: d.source}
+	t := &Text{File: f, bytes: d.text, line: d.line, Source: d.source}
 	if err != nil {
 		var syntax *syntaxError
 		switch {
@@ -220,9 +220,6 @@ func (f *File) contents(text []byte, d document) (c Contents) {
 		return Contents{Template: true}
 	}
 	c.Marks = t.marks(root)
-	if len(c.Objects) == 0 {
-		return c
-	}
 	for _, o := range c.Objects {
 		c.Marks = append(c.Marks, o.annotationMarks()...)
 	}
@@ -262,6 +259,3 @@ func hasTemplateKey(node *yaml.Node, depth int) bool {
 
 // Size is in bytes.
 func (t *Text) Size() int { return len(t.bytes) }
-
-// Source returns the file that the object was rendered from, as a comment says, or "".
-func (o *Object) Source() string { return o.Text.source }

@@ -37,10 +37,9 @@ func (p Place) Compare(q Place) int {
 // Text is the text of a document.
 type Text struct {
 	File   *File
+	Source string // the file that it was rendered from, as a comment says, or ""
 	bytes  []byte
-	line   int // the first, in the file
-	source string
-
+	line   int   // the first, in the file
 	starts []int // set on first use
 }
 
@@ -52,7 +51,7 @@ func (t *Text) place(line, column, width int) Place {
 	if line > t.last() { // its end, which is not on the line of the next document
 		line, column = t.last(), len(t.bytes)
 	}
-	p := Place{File: t.File.Name, Line: t.fileLine(line), Column: max(column, 1), Rendered: t.source}
+	p := Place{File: t.File.Name, Line: t.fileLine(line), Column: max(column, 1), Rendered: t.Source}
 	p.EndColumn = p.Column + width
 	if text := t.lineText(line); len(text) <= maxLine {
 		p.Source = string(text)
@@ -181,7 +180,6 @@ func (o *Object) at(path ...string) *yaml.Node {
 }
 
 func (o *Object) nodePlace(node *yaml.Node) Place {
-	line, column := node.Line, node.Column
 	width := 0
 	if node.Kind == yaml.ScalarNode && node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 {
 		width = utf8.RuneCountInString(node.Value)
@@ -189,7 +187,7 @@ func (o *Object) nodePlace(node *yaml.Node) Place {
 			width += 2
 		}
 	}
-	return o.place(line, column, max(width, 1))
+	return o.place(node.Line, node.Column, max(width, 1))
 }
 
 // step returns a node's entry for an index, or for a key: the last one counts. key is nil for items of lists.
@@ -312,11 +310,14 @@ func cutIgnore(line []byte) (before []byte, text string, found bool) {
 
 // objectsIn also reads Lists and streams. plain counts other values.
 func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object, plain int) {
-	if root.Kind == yaml.SequenceNode && root.Tag == stream {
-		eachItem(root, last, func(node *yaml.Node, from, to int) {
+	add := func(list *yaml.Node, depth int) {
+		eachItem(list, last, func(node *yaml.Node, from, to int) {
 			objects, n := objectsIn(t, node, from, to, depth)
 			found, plain = append(found, objects...), plain+n
 		})
+	}
+	if root.Kind == yaml.SequenceNode && root.Tag == stream {
+		add(root, depth)
 		return found, plain
 	}
 	if root.Kind != yaml.MappingNode {
@@ -329,10 +330,7 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 	}
 	if _, items := step(root, "items"); items != nil && strings.HasSuffix(o.Kind, "List") && depth < 3 {
 		if items.Kind == yaml.SequenceNode {
-			eachItem(items, last, func(node *yaml.Node, from, to int) {
-				objects, n := objectsIn(t, node, from, to, depth+1)
-				found, plain = append(found, objects...), plain+n
-			})
+			add(items, depth+1)
 		}
 		return found, plain
 	}

@@ -14,11 +14,7 @@ import (
 func writeGitHub(r Report, out io.Writer) error {
 	var b bytes.Buffer
 	for _, f := range r.Findings {
-		lines := []string{headline(f)}
-		if moment := occasion(f); moment != "" {
-			lines = append(lines, moment)
-		}
-		lines = append(lines, details(f, "because: ", "way out: ")...)
+		lines := append([]string{headline(f)}, details(f, occasion(f), "because: ", "way out: ")...)
 		command := map[string]string{"error": "error", "warning": "warning", "note": "notice"}[level(f)]
 		r.command(&b, command, f.Place, f.Policy, strings.Join(lines, "\n"))
 	}
@@ -34,7 +30,9 @@ func writeGitHub(r Report, out io.Writer) error {
 
 func (r Report) command(b *bytes.Buffer, command string, p files.Place, title, message string) {
 	var properties []string
-	add := func(key, value string) { properties = append(properties, key+"="+escapeProperty(value)) }
+	add := func(key, value string) {
+		properties = append(properties, key+"="+propertyEscaper.Replace(toPrintableLines(value)))
+	}
 	if p.File != "" && p.File != "-" {
 		add("file", r.path(p.File))
 	}
@@ -48,7 +46,7 @@ func (r Report) command(b *bytes.Buffer, command string, p files.Place, title, m
 		}
 	}
 	add("title", title)
-	fmt.Fprintf(b, "::%s %s::%s\n", command, strings.Join(properties, ","), escapeData(message))
+	fmt.Fprintf(b, "::%s %s::%s\n", command, strings.Join(properties, ","), dataEscaper.Replace(toPrintableLines(message)))
 }
 
 // The runner unescapes them (github.com/actions/toolkit, packages/core/src/command.ts).
@@ -56,6 +54,3 @@ var (
 	dataEscaper     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	propertyEscaper = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
-
-func escapeData(s string) string     { return dataEscaper.Replace(toPrintableLines(s)) }
-func escapeProperty(s string) string { return propertyEscaper.Replace(toPrintableLines(s)) }

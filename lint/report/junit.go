@@ -9,13 +9,9 @@ import (
 
 // writeJUnit writes a passed case if there are no others: CI systems reject a report without cases.
 func writeJUnit(r Report, out io.Writer) error {
-	s := suite{Name: "termguard lint"}
+	s := suite{totals: totals{Name: "termguard lint"}}
 	for _, f := range r.Findings {
-		lines := []string{placeText(f.Place)}
-		if moment := occasion(f); moment != "" {
-			lines = append(lines, moment)
-		}
-		lines = append(lines, details(f, "because: ", "way out: ")...)
+		lines := append([]string{placeText(f.Place)}, details(f, occasion(f), "because: ", "way out: ")...)
 		s.Cases = append(s.Cases, testCase{
 			Class: r.path(f.Place.File), Name: fmt.Sprintf("%s at %d:%d", f.Policy, f.Place.Line, f.Place.Column),
 			File: r.path(f.Place.File), Line: f.Place.Line,
@@ -38,7 +34,7 @@ func writeJUnit(r Report, out io.Writer) error {
 	}
 	encoder := xml.NewEncoder(out)
 	encoder.Indent("", "  ")
-	if err := encoder.Encode(suites{Name: s.Name, Tests: s.Tests, Failures: s.Failures, Errors: s.Errors, Suites: []suite{s}}); err != nil {
+	if err := encoder.Encode(suites{totals: s.totals, Suites: []suite{s}}); err != nil {
 		return err
 	}
 	_, err := io.WriteString(out, "\n")
@@ -47,21 +43,22 @@ func writeJUnit(r Report, out io.Writer) error {
 
 // suites is JUnit's XML as CI systems read it, without a standard: https://github.com/testmoapp/junitxml
 type suites struct {
-	XMLName  xml.Name `xml:"testsuites"`
-	Name     string   `xml:"name,attr"`
-	Tests    int      `xml:"tests,attr"`
-	Failures int      `xml:"failures,attr"`
-	Errors   int      `xml:"errors,attr"`
-	Suites   []suite  `xml:"testsuite"`
+	XMLName xml.Name `xml:"testsuites"`
+	totals
+	Suites []suite `xml:"testsuite"`
 }
 
 type suite struct {
-	Name     string     `xml:"name,attr"`
-	Tests    int        `xml:"tests,attr"`
-	Failures int        `xml:"failures,attr"`
-	Errors   int        `xml:"errors,attr"`
-	Cases    []testCase `xml:"testcase"`
-	Out      string     `xml:"system-out,omitempty"`
+	totals
+	Cases []testCase `xml:"testcase"`
+	Out   string     `xml:"system-out,omitempty"`
+}
+
+type totals struct {
+	Name     string `xml:"name,attr"`
+	Tests    int    `xml:"tests,attr"`
+	Failures int    `xml:"failures,attr"`
+	Errors   int    `xml:"errors,attr"`
 }
 
 type testCase struct {

@@ -88,12 +88,10 @@ func (r Report) count(severity policies.Severity) int {
 }
 
 func headline(f lint.Finding) string {
-	switch {
-	case f.Question == "" || f.Question == lint.ApplyObject || f.Severity == policies.Info:
+	if f.Question == "" || f.Question == lint.ApplyObject || f.Severity == policies.Info {
 		return f.Message
-	default:
-		return f.Says() + ": " + f.Message
 	}
+	return f.Says() + ": " + f.Message
 }
 
 func occasion(f lint.Finding) string {
@@ -104,12 +102,14 @@ func occasion(f lint.Finding) string {
 		return "when kubectl delete -f deletes " + f.Target.Ref() + " and all that is with it"
 	case lint.ApplyObject:
 		return "in " + f.Target.Ref()
-	default:
-		return ""
 	}
+	return ""
 }
 
-func details(f lint.Finding, because, wayOut string) (lines []string) {
+func details(f lint.Finding, moment, because, wayOut string) (lines []string) {
+	if moment != "" {
+		lines = append(lines, moment)
+	}
 	for _, e := range f.Evidence {
 		lines = append(lines, because+e)
 	}

@@ -79,7 +79,7 @@ func sarifMessage(f lint.Finding) string {
 	if moment := occasion(f); moment != "" {
 		text += " (" + moment + ")"
 	}
-	return strings.Join(append([]string{text}, details(f, "Because: ", "Way out: ")...), "\n")
+	return strings.Join(append([]string{text}, details(f, "", "Because: ", "Way out: ")...), "\n")
 }
 
 func rule(p policies.Policy) fields {
@@ -102,17 +102,18 @@ func rule(p policies.Policy) fields {
 			fmt.Fprintf(&markdown, "- <%s> %s\n", r.Ref, r.Description)
 		}
 	}
-	grade := map[policies.Severity]string{policies.High: "error", policies.Medium: "warning"}[cmp.Or(p.Manifest.Severity, p.Severity)]
-	if grade == "" {
-		grade = "recommendation"
+	severity := level(lint.Finding{Finding: policies.Finding{Severity: cmp.Or(p.Manifest.Severity, p.Severity), Certainty: policies.Will}})
+	problem := severity
+	if severity == "note" {
+		problem = "recommendation"
 	}
 	descriptor := fields{
 		"id":                   p.ID,
 		"shortDescription":     fields{"text": p.Title},
 		"fullDescription":      fields{"text": p.Description},
 		"help":                 fields{"text": strings.TrimSpace(plain.String()), "markdown": strings.TrimSpace(markdown.String())},
-		"defaultConfiguration": fields{"enabled": true, "level": level(lint.Finding{Finding: policies.Finding{Severity: cmp.Or(p.Manifest.Severity, p.Severity), Certainty: policies.Will}})},
-		"properties":           fields{"problem.severity": grade, "tags": []string{"kubernetes", "deletion"}},
+		"defaultConfiguration": fields{"enabled": true, "level": severity},
+		"properties":           fields{"problem.severity": problem, "tags": []string{"kubernetes", "deletion"}},
 	}
 	if len(p.RelatedResources) > 0 {
 		descriptor["helpUri"] = p.RelatedResources[0].Ref
@@ -142,15 +143,15 @@ func (r Report) location(p files.Place, o policies.Object) fields {
 func (r Report) uri(file string) string {
 	file = r.path(file)
 	drive := len(file) > 2 && file[1] == ':' && file[2] == '/' // of Windows
+	u := url.URL{Scheme: "file", Path: file}
 	switch {
 	case drive:
-		return (&url.URL{Scheme: "file", Path: "/" + file}).String()
+		u.Path = "/" + file
 	case strings.HasPrefix(file, "//"): // a share: //HOST/…
 		host, path, _ := strings.Cut(file[2:], "/")
-		return (&url.URL{Scheme: "file", Host: host, Path: "/" + path}).String()
-	case filepath.IsAbs(filepath.FromSlash(file)):
-		return (&url.URL{Scheme: "file", Path: file}).String()
-	default:
-		return (&url.URL{Path: file}).String()
+		u.Host, u.Path = host, "/"+path
+	case !filepath.IsAbs(filepath.FromSlash(file)):
+		u.Scheme = ""
 	}
+	return u.String()
 }

@@ -65,7 +65,7 @@ func (r *runner) configure(ctx context.Context) error {
 			return fmt.Errorf("--baseline: %w", err)
 		}
 	}
-	facts, err := r.settings.Shared().FactsOptions()
+	facts, err := r.settings.FactsOptions()
 	if err != nil {
 		return err
 	}

@@ -361,10 +361,10 @@ func (in *Input) dropRenderedFiles() {
 
 // origin returns the place of a rendered object's field in its original file, or else of the object.
 func (b *build) origin(o *files.Object, field, value string) (at files.Place, known bool) {
-	if o.Source() == "" {
+	if o.Source == "" {
 		return at, false
 	}
-	from := filepath.Join(files.Real(b.directory.Path), filepath.FromSlash(o.Source()))
+	from := filepath.Join(files.Real(b.directory.Path), filepath.FromSlash(o.Source))
 	original := b.original(from, o)
 	if original == nil {
 		return at, false

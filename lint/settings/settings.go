@@ -52,11 +52,9 @@ type Settings struct {
 	Snapshot          string
 	Baseline          string
 	// Enforcement off prevents evaluation; the other modes mean the same here.
-	Enforcement     Enforcement
-	FinalizerOwners map[string]string `yaml:"finalizerOwners"`
-	Params          map[string]any
-	Catalog         []any
-	Ignore          []Ignore
+	Enforcement   Enforcement
+	config.Shared `yaml:",inline"`
+	Ignore        []Ignore
 
 	Unknown unknown `yaml:",inline"`
 	root    *yaml.Node
@@ -219,7 +217,7 @@ func (s *Settings) check(r *reader, lines []string) {
 	}
 	if s.Catalog, err = toJSON(s.Catalog); err != nil {
 		r.errorf(r.value("catalog"), "catalog: %v", err)
-	} else if _, err := s.Shared().FactsOptions(); err != nil {
+	} else if _, err := s.FactsOptions(); err != nil {
 		r.errorf(r.value("catalog"), "%v", err)
 	}
 	for n := range s.Ignore {
@@ -256,11 +254,6 @@ func (i *Ignore) check(r *reader, lines []string, n string) {
 	if i.Reason == "" {
 		r.errorf(at, "ignore: reason is missing: say why the finding may stay")
 	}
-}
-
-// Shared returns the part that the webhook's Config has, too.
-func (s *Settings) Shared() config.Shared {
-	return config.Shared{FinalizerOwners: s.FinalizerOwners, Params: s.Params, Catalog: s.Catalog}
 }
 
 // Or joins alternatives: a, b or c.

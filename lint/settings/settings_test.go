@@ -52,9 +52,11 @@ ignore:
 			Policies: []string{"rules"}, Exclude: []string{"vendor/", "*.tmpl.yaml"}, FailOn: "medium",
 			Severity:          map[string]policies.Severity{"slow-termination": policies.High},
 			KubernetesVersion: "1.30", Snapshot: "facts.json", Baseline: "known.json",
-			Enforcement:     Enforcement{Default: "warn", Policies: map[string]config.Mode{"slow-termination": "off"}},
-			FinalizerOwners: map[string]string{"x.io/f": "Deployment/x/controller", "y.io/f": "external"},
-			Params:          map[string]any{"slow-termination": map[string]any{"seconds": int64(600)}},
+			Enforcement: Enforcement{Default: "warn", Policies: map[string]config.Mode{"slow-termination": "off"}},
+			Shared: config.Shared{
+				FinalizerOwners: map[string]string{"x.io/f": "Deployment/x/controller", "y.io/f": "external"},
+				Params:          map[string]any{"slow-termination": map[string]any{"seconds": int64(600)}},
+			},
 			Ignore: []Ignore{
 				{
 					Policy: "orphaned-finalizer", Paths: []string{"legacy/**", "a/{b,c}.yaml"}, Reason: "the cluster is wiped as a whole",
@@ -119,7 +121,7 @@ func TestRead(t *testing.T) {
 			if diff := cmp.Diff(tc.want, *got, ignored); diff != "" {
 				t.Errorf("%s\nsettings: -want, +got:\n%s", tc.reason, diff)
 			}
-			facts, err := got.Shared().FactsOptions()
+			facts, err := got.FactsOptions()
 			if has := facts.Catalog != nil; err != nil || has != (name == "Catalog") {
 				t.Errorf("%s\na catalog of its own: %t, %v", tc.reason, has, err)
 			} else if has {
