@@ -207,13 +207,10 @@ func (k *keeper) createAuthority(ctx context.Context, secret *corev1.Secret, rea
 		secret.Data = data
 		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
 	}
-	switch {
-	case apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err):
+	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
 		return nil
-	case err != nil:
-		return fmt.Errorf("keep the authority in Secret %s/%s: %w", k.Namespace, k.Secret, err)
 	}
-	return nil
+	return fmt.Errorf("keep the authority in Secret %s/%s: %w", k.Namespace, k.Secret, err)
 }
 
 // issue signs a certificate that is valid slightly before now, for API servers whose clocks are behind.

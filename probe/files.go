@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/time/rate"
@@ -53,7 +55,7 @@ func (l *inspection) inspectFiles(ctx context.Context, limit *rate.Limiter) {
 	}
 	defer pods.Close()
 	unsupportedPods := 0
-	ids := l.uids()
+	ids := slices.Sorted(maps.Keys(l.pods))
 	for i, id := range ids {
 		// An equal share, so that one pod with many files does not starve the others.
 		w := walk{inspection: l, id: id, limit: limit, remaining: (l.MaxFiles - l.report.Files) / (len(ids) - i)}

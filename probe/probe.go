@@ -10,10 +10,8 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -183,5 +181,3 @@ func (l *inspection) add(id string, f report.Finding) {
 	}
 	l.report.Add(f)
 }
-
-func (l *inspection) uids() []string { return slices.Sorted(maps.Keys(l.pods)) }

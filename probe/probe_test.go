@@ -466,7 +466,7 @@ func TestRuntime(t *testing.T) {
 			go server.Serve(listener)
 			defer server.Close()
 			c := newCRI(socket)
-			defer c.close()
+			defer c.client.CloseIdleConnections()
 			err = c.call(t.Context(), "Version")
 			if got := fmt.Sprint(err); err != nil != (tc.want != "") || !strings.Contains(got, tc.want) {
 				t.Errorf("%s\ngot %s, want %q", tc.reason, got, tc.want)

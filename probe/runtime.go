@@ -22,7 +22,7 @@ func (l *inspection) inspectRuntime(ctx context.Context) {
 	call := l.callRuntime
 	if call == nil {
 		c := newCRI(l.nodePath(l.Runtime))
-		defer c.close()
+		defer c.client.CloseIdleConnections()
 		call = c.call
 	}
 	for _, method := range []string{"Version", "Status", "ListPodSandbox"} {
@@ -58,8 +58,6 @@ func newCRI(socket string) *cri {
 		},
 	}}}
 }
-
-func (c *cri) close() { c.client.CloseIdleConnections() }
 
 // call checks that the answer is complete, not its content.
 func (c *cri) call(ctx context.Context, method string) error {
