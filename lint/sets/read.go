@@ -1,10 +1,8 @@
 package sets
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/termguard/termguard/lint/files"
@@ -29,7 +27,7 @@ func (s *Set) Read(ctx context.Context) ([]*Manifests, error) {
 	m := &Manifests{Set: s, Number: s.numbers.Add(1)}
 	for _, file := range s.Files() {
 		s.Record(func() { s.Counts.Files++ })
-		if s.IgnoresOnly && !mentionsIgnores(file) {
+		if s.IgnoresOnly && !file.Contains("termguard") {
 			continue
 		}
 		for c := range file.Read() {
@@ -54,11 +52,6 @@ func (s *Set) name() string {
 		return s.directories[0].Name
 	}
 	return s.given[0].Name
-}
-
-func mentionsIgnores(file *files.File) bool {
-	text, err := os.ReadFile(file.Path)
-	return err == nil && bytes.Contains(text, []byte("termguard"))
 }
 
 func (m *Manifests) add(file *files.File, c files.Contents) {
