@@ -22,11 +22,10 @@ func (t impatient) RoundTrip(r *http.Request) (*http.Response, error) {
 		return response, err
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<16)) // a Status
+	response.Body.Close()
 	if err != nil {
-		response.Body.Close()
 		return nil, err
 	}
-	response.Body.Close()
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	if bytes.Contains(body, []byte(refusals.ConversionFailure)) {
 		response.Header.Del("Retry-After")

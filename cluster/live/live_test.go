@@ -360,7 +360,9 @@ type mute struct {
 	list func() (runtime.Object, error)
 }
 
-func (s mute) ListWithContext(context.Context, metav1.ListOptions) (runtime.Object, error) { return s.list() }
+func (s mute) ListWithContext(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	return s.list()
+}
 
 func (mute) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	if o.SendInitialEvents != nil {

@@ -56,7 +56,7 @@ func (p *Part) settleNeeds(namespace string) {
 					served.Add(serving{target, n.finalizer, id.Resource, without == named}, id.Name)
 				}
 				state := p.state(target.Resource, at, fixed, without, target.Namespace == namespace && namespace != "")
-				if state != "" && (without != catalog.Completes || p.plan.rulesFor(n.finalizer, id.Resource).lacks[target.Resource]) {
+				if state != "" && (without != catalog.Completes || slices.Contains(p.plan.rulesFor(n.finalizer, id.Resource).lacks, target.Resource)) {
 					lack(key{n.finalizer, id.Resource, target.Resource, state}, id.Name, nameIn(namespace, target.NamespacedName))
 				}
 				return at.Exists
@@ -277,7 +277,7 @@ func (p *Part) Missing(resource string, u *unstructured.Unstructured) map[string
 					add(n.finalizer, "beside", one)
 				}
 				return true
-			case state != "" && (without != catalog.Completes || p.plan.rulesFor(n.finalizer, resource).lacks[target.Resource]):
+			case state != "" && (without != catalog.Completes || slices.Contains(p.plan.rulesFor(n.finalizer, resource).lacks, target.Resource)):
 				one["without"] = state
 				add(n.finalizer, "missing", one)
 			}

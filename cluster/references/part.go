@@ -3,6 +3,7 @@
 package references
 
 import (
+	"cmp"
 	"hash/maphash"
 	"maps"
 	"reflect"
@@ -350,11 +351,7 @@ func (p *Part) references(rule *rule, id Thing, fields map[string]any) []referen
 	}
 	var found []reference
 	for _, named := range rule.Names(fields) {
-		namespace := id.Namespace
-		if named.Namespace != "" {
-			namespace = named.Namespace
-		}
-		found = append(found, reference{rule, types.NamespacedName{Namespace: in(namespace), Name: named.Name}})
+		found = append(found, reference{rule, types.NamespacedName{Namespace: in(cmp.Or(named.Namespace, id.Namespace)), Name: named.Name}})
 	}
 	return found
 }

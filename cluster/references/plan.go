@@ -18,7 +18,7 @@ type rules struct {
 	acts    []*catalog.Act
 	waits   []*rule
 	builtIn bool
-	lacks   map[string]bool // resources of needs without which some releases of the owner fail
+	lacks   []string // resources of needs without which some releases of the owner fail
 }
 
 // role is why the objects of a resource are read.
@@ -119,10 +119,7 @@ func (p *plan) take(e *catalog.Entry, resource string) {
 			p.role(resource).carries = true
 		}
 		if o.Lacks != "" {
-			if found.lacks == nil {
-				found.lacks = map[string]bool{}
-			}
-			found.lacks[o.Lacks] = true
+			found.lacks = append(found.lacks, o.Lacks)
 		}
 	}
 	for _, w := range e.WaitsForOf(resource) {

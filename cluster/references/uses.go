@@ -101,14 +101,11 @@ func (p *Part) users(rule *rule, id Thing, r *record) map[Thing]bool {
 		return p.within(rule, id, r)
 	}
 	at := id.NamespacedName
-	if rule.AnyNamespace {
-		at.Namespace = ""
-	}
 	if rule.Path == "" {
 		at.Name = ""
-		if !rule.SameNamespace {
-			at.Namespace = ""
-		}
+	}
+	if rule.AnyNamespace || rule.Path == "" && !rule.SameNamespace {
+		at.Namespace = ""
 	}
 	return p.referrers[rule][at]
 }
@@ -131,9 +128,7 @@ func (p *Part) within(rule *rule, id Thing, r *record) map[Thing]bool {
 		if !slices.ContainsFunc(mine, in) || slices.ContainsFunc(others, in) {
 			continue
 		}
-		for user := range users {
-			found[user] = true
-		}
+		maps.Copy(found, users)
 	}
 	return found
 }
