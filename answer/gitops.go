@@ -198,19 +198,14 @@ func (q *Question) kustomization(k *unstructured.Unstructured) {
 
 // parseEntry parses NAMESPACE_NAME_GROUP_KIND; RBAC names have __ for a colon (cli-utils, pkg/object).
 func parseEntry(id string) (Name, bool) {
-	namespace, rest, _ := strings.Cut(id, "_")
-	rest, kind, _ := cutLast(rest)
-	name, group, ok := cutLast(rest)
-	o := policies.Object{Resource: typeOf(schema.GroupKind{Group: group, Kind: kind}), Namespace: namespace, Name: strings.ReplaceAll(name, "__", ":")}
-	return Name{Object: o}, ok && name != "" && kind != ""
-}
-
-func cutLast(text string) (before, after string, found bool) {
-	at := strings.LastIndex(text, "_")
-	if at < 0 {
-		return text, "", false
+	parts := strings.Split(id, "_")
+	last := len(parts) - 1
+	if last < 3 {
+		return Name{}, false
 	}
-	return text[:at], text[at+1:], true
+	name, kind := strings.Join(parts[1:last-1], "_"), schema.GroupKind{Group: parts[last-1], Kind: parts[last]}
+	o := policies.Object{Resource: typeOf(kind), Namespace: parts[0], Name: strings.ReplaceAll(name, "__", ":")}
+	return Name{Object: o}, name != "" && kind.Kind != ""
 }
 
 func keptByFlux(object *unstructured.Unstructured) string {

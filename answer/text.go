@@ -576,16 +576,8 @@ func (a Answer) Wide() *page.Page {
 	if a.form == asList {
 		return a.list(whole)
 	}
-	p := table(a.Items)
-	for _, missing := range a.Missing {
-		p.Line("%s", missing)
-	}
-	return p
-}
-
-func table(reports []Item) *page.Page {
 	var rows [][]page.Cell
-	for _, r := range reports {
+	for _, r := range a.Items {
 		most := "-"
 		if r.EstimateSeconds != nil {
 			most = seconds(*r.EstimateSeconds)
@@ -599,6 +591,9 @@ func table(reports []Item) *page.Page {
 	}
 	var p page.Page
 	p.Table([]string{"OBJECT", "VERDICT", "AT MOST", "WHY"}, rows)
+	for _, missing := range a.Missing {
+		p.Line("%s", missing)
+	}
 	return &p
 }
 

@@ -260,13 +260,14 @@ func (r *Run) step(ctx context.Context, due []operation) error {
 			return nil
 		}
 	}
-	failed, err := r.do(ctx, due)
-	if err != nil {
+	err = r.do(ctx, due, "", "  done: ", "%s")
+	switch {
+	case err == nil:
+		return r.effect(ctx, due)
+	case ctx.Err() != nil:
 		return err
 	}
-	if !failed {
-		return r.effect(ctx, due)
-	}
+	r.fails("  failed: ", err)
 	if err := r.look(ctx); err != nil {
 		return err
 	}
@@ -308,25 +309,24 @@ func errRecreated(s answer.Subject) error {
 	return fmt.Errorf("%s was deleted and created again: the new one is left alone, and the run ends; run it again for that one", s)
 }
 
-func (r *Run) do(ctx context.Context, due []operation) (failed bool, err error) {
+// do takes steps until one fails. of precedes the results in the outcome; lead and format show them.
+func (r *Run) do(ctx context.Context, due []operation, of, lead, format string) error {
 	for _, s := range due {
 		if s.class == ClassWait {
 			continue // a second delete could change how the first goes on
 		}
 		lines, err := r.Hands.do(ctx, s.Step.Step)
-		r.done = append(r.done, lines...)
-		if err != nil && ctx.Err() != nil {
-			return false, err
-		}
 		for _, line := range lines {
-			r.item("  done: ", "%s", line)
+			r.done = append(r.done, of+line)
+			if err == nil || ctx.Err() == nil {
+				r.item(lead, format, line)
+			}
 		}
 		if err != nil {
-			r.fails("  failed: ", err)
-			return true, nil
+			return err
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // effect waits until the plan holds none of the steps: later ones depend on it.
@@ -403,22 +403,7 @@ func (r *Run) delete(ctx context.Context) error {
 	for _, s := range r.skipped {
 		r.item("  skipped: ", "%s", s.Do)
 	}
-	for _, deletion := range due {
-		if deletion.class == ClassWait {
-			continue // as in do
-		}
-		lines, err := r.Hands.do(ctx, deletion.Step.Step)
-		for _, line := range lines {
-			r.done = append(r.done, "deletion of "+line)
-		}
-		if err != nil {
-			return err
-		}
-		for _, line := range lines {
-			r.item("  ", "deletion requested: %s", line)
-		}
-	}
-	return nil
+	return r.do(ctx, due, "deletion of ", "  ", "deletion requested: %s")
 }
 
 // deletions returns the steps that delete the targets: risks if another step should come first.

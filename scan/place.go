@@ -92,11 +92,6 @@ func candidateOf(res cluster.Resource, m metav1.Object) (Kind, bool) {
 	return Terminating, m.GetDeletionTimestamp() != nil
 }
 
-// immortal reports whether the API server never deletes an object: its blockers say nothing.
-func immortal(kind Kind, name string) bool {
-	return kind == Namespaces && question.Immortal(name)
-}
-
 func (p *Place) hidden(f cluster.Facts, releases bool) {
 	for _, u := range f.Unseen() {
 		text := u.Resource + ": " + u.Reason
@@ -279,8 +274,9 @@ func (a *arrivals) ask(p *Place, served answer.Types, user authenticationv1.User
 			home := m.GetNamespace()
 			if kind == Namespaces {
 				home = m.GetName()
+				wanted = !question.Immortal(home) // never deleted: its blockers say nothing
 			}
-			if !wanted || within != nil && !within[home] || immortal(kind, m.GetName()) {
+			if !wanted || within != nil && !within[home] {
 				continue
 			}
 			one := candidate{kind: kind, subject: func() answer.Subject { return subjectOf(typ, m, user, kind) }}

@@ -69,8 +69,8 @@ type Options struct {
 	Of string
 	// Only defaults to all kinds.
 	Only []Kind
-	// LeftOut says why kinds cannot be evaluated here.
-	LeftOut map[Kind]string
+	// LeftOut is as in Scan.
+	LeftOut []string
 	// Progress receives the number of evaluated questions.
 	Progress func(done, of int)
 	// Delete are DeleteOptions; nil for kubectl delete's.
@@ -108,7 +108,7 @@ type reply struct {
 func Run(ctx context.Context, engine answer.Evaluator, places []*Place, options Options) *Scan {
 	options.setDefaults()
 	s := &Scan{Answer: answer.NewAnswer(answer.AsDelete)}
-	s.Of = options.Of
+	s.Of, s.LeftOut = options.Of, options.LeftOut
 	var questions []candidate
 	read := true
 	for _, p := range places {
@@ -124,11 +124,6 @@ func Run(ctx context.Context, engine answer.Evaluator, places []*Place, options 
 		}
 		if s.At == "" {
 			p.World.Read(func(f cluster.Facts) { s.At = f.Now().Format(time.RFC3339) })
-		}
-	}
-	for _, kind := range options.Only {
-		if left := options.LeftOut[kind]; left != "" {
-			s.LeftOut = append(s.LeftOut, left)
 		}
 	}
 	slices.SortStableFunc(questions, func(a, b candidate) int {
@@ -147,7 +142,10 @@ func Run(ctx context.Context, engine answer.Evaluator, places []*Place, options 
 	if ctx.Err() == nil && read { // half a cluster does not show what a fix unblocks
 		s.mend(ctx, engine, answers, held, options.Delete)
 	}
-	s.order()
+	slices.SortStableFunc(s.Items, func(a, b answer.Item) int {
+		return cmp.Or(b.Verdict.Compare(a.Verdict), cmp.Compare(slices.Index(Kinds(), Kind(a.Kind)), slices.Index(Kinds(), Kind(b.Kind))), compareObjects(a.Target, b.Target))
+	})
+	s.Unseen = policies.SortUnseen(s.Unseen)
 	return s
 }
 
@@ -283,13 +281,6 @@ func (s *Scan) Total() (total Count) {
 		}
 	}
 	return total
-}
-
-func (s *Scan) order() {
-	slices.SortStableFunc(s.Items, func(a, b answer.Item) int {
-		return cmp.Or(b.Verdict.Compare(a.Verdict), cmp.Compare(slices.Index(Kinds(), Kind(a.Kind)), slices.Index(Kinds(), Kind(b.Kind))), compareObjects(a.Target, b.Target))
-	})
-	s.Unseen = policies.SortUnseen(s.Unseen)
 }
 
 func compareObjects(a, b policies.Object) int {

@@ -109,15 +109,11 @@ func Find(ctx context.Context, config *rest.Config, namespace, name string) (*Re
 	if list, err := all.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).List(ctx, old); err == nil && len(list.Items) > 0 {
 		return nil, fmt.Errorf("release %q is of Helm 2, whose records this does not read: convert it first (helm 2to3 convert %s)", name, name)
 	}
-	return nil, notThere(namespace, name, there)
-}
-
-func notThere(namespace, name string, there []string) error {
 	slices.Sort(there)
 	there = slices.Compact(there)
 	known := "there are no releases of Helm 3 or 4"
 	if len(there) > 0 {
 		known = "there are " + page.List(there, 20)
 	}
-	return fmt.Errorf("release %q not found in namespace %q%s: %s (see: helm list -A)", name, namespace, nearest.Hint(name, there), known)
+	return nil, fmt.Errorf("release %q not found in namespace %q%s: %s (see: helm list -A)", name, namespace, nearest.Hint(name, there), known)
 }

@@ -83,10 +83,11 @@ func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 		options.Only = append(options.Only, scan.Kind(word))
 	}
-	if f.target.snapshot != "" {
-		options.LeftOut = map[scan.Kind]string{scan.Releases: "Helm releases: their records are Secrets, which a snapshot does not hold"}
-	}
-	if f.target.snapshot != "" && slices.Contains(options.Only, scan.Releases) {
+	switch {
+	case f.target.snapshot == "":
+	case len(options.Only) == 0:
+		options.LeftOut = []string{"Helm releases: their records are Secrets, which a snapshot does not hold"}
+	case slices.Contains(options.Only, scan.Releases):
 		return errors.New("--only releases: a snapshot does not hold the Secrets where Helm keeps its records: scan the cluster itself")
 	}
 	var selector labels.Selector
