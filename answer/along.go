@@ -27,17 +27,17 @@ func volumes(ctx context.Context, client dynamic.Interface, targets []Subject) [
 	}
 	var failed error
 	list := func(group, resource string) []unstructured.Unstructured {
-		found, err := client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}).List(ctx, metav1.ListOptions{})
+		list, err := client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			failed = cmp.Or(failed, fmt.Errorf("list %s: %w", resource, Explain(err)))
 			return nil
 		}
-		return found.Items
+		return list.Items
 	}
 	lines := along(list("", "persistentvolumes"), list("storage.k8s.io", "volumeattachments"), targets)
 	lines = page.Fold(lines, mostAlong, "volume")
 	if failed != nil {
-		lines = append(lines, "unseen: what becomes of volumes: "+failed.Error())
+		lines = append(lines, "unseen: volumes of the claims: "+failed.Error())
 	}
 	return lines
 }

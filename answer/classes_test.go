@@ -90,8 +90,8 @@ func TestEvidenceOfSteps(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| policy | steps | rest on | written by |\n|---|---|---|---|\n")
 	for _, p := range slices.Sorted(maps.Keys(classes)) {
-		e, known := restsOn[p]
-		if !known {
+		e, ok := restsOn[p]
+		if !ok {
 			t.Errorf("%s has steps that may be carried out: add what they rely on to restsOn", p)
 		}
 		if marks := strings.Contains(e.of+e.by, "marked"); marked[p] && !marks {

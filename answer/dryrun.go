@@ -161,9 +161,9 @@ func refused(s Subject, message string) policies.Result {
 	return policies.Result{Findings: []policies.Finding{{
 		Policy: dryRuns, Title: "Refused in a dry run", Certainty: policies.May, Severity: policies.Medium,
 		Message: message, Objects: []policies.Object{s.ID()},
-		Evidence: []string{"asked with your rights: controllers, which delete and clean up, are other users"},
+		Evidence: []string{"sent with your rights: the controllers that delete and clean up are other users"},
 		Steps: []policies.Step{
-			policies.Step{Kind: policies.Mend, Do: "Do what the refusal asks for"}.WithPromise(policies.DeleteAgain),
+			policies.Step{Kind: policies.Mend, Do: "Fix what the refusal names"}.WithPromise(policies.DeleteAgain),
 			{Kind: policies.Remove, Do: "Or have the owner of the webhook or policy allow this deletion"},
 		},
 	}}}
@@ -188,14 +188,14 @@ func (w *warningLog) HandleWarningHeaderWithContext(_ context.Context, _ int, _ 
 
 // unknown returns findings for the guard's warnings that no finding has: it sees facts that the user cannot, but
 // any webhook could send them.
-func (w *warningLog) unknown(s Subject, found []policies.Finding) (all []policies.Finding) {
+func (w *warningLog) unknown(s Subject, findings []policies.Finding) (all []policies.Finding) {
 	for i, text := range w.texts {
 		policy := policies.PolicyOf(text)
-		if policy == "" || slices.Contains(w.texts[:i], text) || slices.ContainsFunc(found, func(f policies.Finding) bool { return f.Policy == policy }) {
+		if policy == "" || slices.Contains(w.texts[:i], text) || slices.ContainsFunc(findings, func(f policies.Finding) bool { return f.Policy == policy }) {
 			continue
 		}
 		all = append(all, policies.Finding{
-			Policy: dryRuns, Title: "Warned of in a dry run", Certainty: policies.May, Severity: policies.Medium,
+			Policy: dryRuns, Title: "Warning in a dry run", Certainty: policies.May, Severity: policies.Medium,
 			Message: "a webhook that answers dry runs warns: " + text, Objects: []policies.Object{s.ID()},
 			Evidence: []string{"the webhook sees what you may not read, such as reports of node probes"},
 			Remedy:   "Ask a user who may read termguard's namespace to run the same check, which shows the evidence and the steps.",
@@ -239,11 +239,11 @@ func (item *Item) addGuardOf(world *cluster.World, s Subject) {
 	world.Read(func(f cluster.Facts) {
 		for _, hook := range f.Webhooks() {
 			if strings.HasPrefix(hook, "validating/") && strings.HasSuffix(hook, "/"+guardName) {
-				item.Guard = &Guard{Answer: Unknown, Why: "--dry-run-deletes asks it, if you may delete the object"}
+				item.Guard = &Guard{Answer: Unknown, Why: "--dry-run-deletes sends it a dry run, if you may delete the object"}
 			}
 		}
 		if item.Guard == nil && f.Hides("validatingwebhookconfigurations.admissionregistration.k8s.io") {
-			item.Guard = &Guard{Answer: Unknown, Why: "you may not read whether there is one; --dry-run-deletes asks it, if you may delete the object"}
+			item.Guard = &Guard{Answer: Unknown, Why: "you may not read whether there is one; --dry-run-deletes sends it a dry run, if you may delete the object"}
 		}
 	})
 }
@@ -261,10 +261,10 @@ func (item *Item) addUnasked(world *cluster.World, s Subject, options map[string
 				continue
 			}
 			item.Findings = append(item.Findings, policies.Finding{
-				Policy: dryRuns, Title: "Not asked yet", Certainty: policies.May, Severity: policies.Info,
-				Message:  fmt.Sprintf("webhook %s fails closed and sees DELETE %s: only a dry run tells what it answers", webhook, item.Target.Resource),
+				Policy: dryRuns, Title: "Webhook not tried", Certainty: policies.May, Severity: policies.Info,
+				Message:  fmt.Sprintf("webhook %s fails closed and matches DELETE %s: only a dry run shows its answer", webhook, item.Target.Resource),
 				Objects:  []policies.Object{{Resource: kind + "webhookconfigurations.admissionregistration.k8s.io", Name: configuration}},
-				Evidence: []string{}, Remedy: fmt.Sprintf("Ask webhook %s: add --dry-run-deletes", name),
+				Evidence: []string{}, Remedy: fmt.Sprintf("Send webhook %s a dry run: add --dry-run-deletes", name),
 			})
 		}
 	})
@@ -290,7 +290,7 @@ func (g *Guard) line() string {
 		Refuses: "the webhook in this cluster would refuse it",
 		Warns:   "the webhook in this cluster would warn, and allow it",
 		Allows:  "the webhook in this cluster would allow it",
-		Unknown: "what the webhook in this cluster would do is not known",
+		Unknown: "unseen: the answer of the webhook in this cluster",
 	}[g.Answer]
 	if g.Why != "" {
 		line += ": " + g.Why

@@ -26,11 +26,11 @@ func dryServer(t *testing.T, answers map[string]any) (*rest.Config, func() []str
 	requests := map[string]bool{}
 	served := serving(nil)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer, found := answers[r.Method+" "+r.URL.Path]
-		if !found {
-			answer, found = served[r.URL.Path]
+		answer, exists := answers[r.Method+" "+r.URL.Path]
+		if !exists {
+			answer, exists = served[r.URL.Path]
 		}
-		if !found {
+		if !exists {
 			answer = refusal(http.StatusForbidden, metav1.StatusReasonForbidden)
 		}
 		var body struct {
@@ -78,7 +78,7 @@ func TestDryRun(t *testing.T) {
 		reason  string
 		answers map[string]any
 		verdict policies.Verdict
-		found   []string
+		want    []string
 		unseen  []string
 	}{
 		{"nothing refuses", map[string]any{
@@ -116,12 +116,12 @@ func TestDryRun(t *testing.T) {
 			if err := report.dryRun(t.Context(), config, s, background); err != nil {
 				t.Fatal(err)
 			}
-			var found []string
+			var want []string
 			for _, f := range report.Findings {
-				found = append(found, string(f.Certainty)+" "+f.Message)
+				want = append(want, string(f.Certainty)+" "+f.Message)
 			}
 			unseen := policies.UnseenTexts(policies.SortUnseen(report.Unseen))
-			if diff := cmp.Diff(tt.found, found); diff != "" || report.Verdict != tt.verdict {
+			if diff := cmp.Diff(tt.want, want); diff != "" || report.Verdict != tt.verdict {
 				t.Errorf("%s; -want, +got:\n%s", report.Verdict, diff)
 			}
 			if diff := cmp.Diff(tt.unseen, unseen); diff != "" {

@@ -16,8 +16,8 @@ func Described(f cluster.Facts, resource, namespace, name string) (s Subject, ex
 	typ := typeIn(f, schema.ParseGroupResource(resource), namespace != "")
 	s = Subject{Type: typ, Namespace: namespace, Name: name, Object: bare(typ, namespace, name), Stub: "what is kept of it"}
 	hidden := f.Hides(resource)
-	recorded, found := f.Describe(resource, s.Object)
-	if recorded && !hidden && !found {
+	recorded, ok := f.Describe(resource, s.Object)
+	if recorded && !hidden && !ok {
 		return s, false
 	}
 	named := s.finalize(f)
@@ -48,7 +48,7 @@ func (s Subject) unowned(f cluster.Facts, request *question.Request) []policies.
 	if s.UID() != "" || !foreground || !f.HoldsUp(s.Namespace) {
 		return nil
 	}
-	return []policies.Unseen{s.part("its UID is not known, and so not which dependents its deletion in the foreground waits for: ask in the cluster")}
+	return []policies.Unseen{s.part("its UID is unknown, and so are the dependents that a foreground deletion waits for: check in the cluster")}
 }
 
 // finalize adds the facts' finalizers and deletionTimestamp, and returns the named objects of its kind.

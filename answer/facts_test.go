@@ -60,8 +60,8 @@ func fromFacts(world *cluster.World, types Types, name Name) (s Subject, err err
 // keysOf returns the keys at a path of the facts, in order.
 func keysOf(world *cluster.World, path ...string) (keys []string) {
 	world.View(func(doc map[string]any) {
-		found, _ := facts.Lookup(doc, path...).(map[string]any)
-		keys = slices.Sorted(maps.Keys(found))
+		section, _ := facts.Lookup(doc, path...).(map[string]any)
+		keys = slices.Sorted(maps.Keys(section))
 	})
 	return keys
 }

@@ -117,10 +117,10 @@ func (q *Question) application(app *unstructured.Unstructured) {
 	name, _, _ := unstructured.NestedString(app.Object, "spec", "destination", "name")
 	switch {
 	case at < 0:
-		q.Notes = append(q.Notes, "it does not have the finalizer "+argoFinalizer+": only the Application goes")
+		q.Notes = append(q.Notes, "it does not have the finalizer "+argoFinalizer+": only the Application is deleted")
 		return
 	case server != "" && server != "https://kubernetes.default.svc" || name != "" && name != "in-cluster":
-		q.Notes = append(q.Notes, fmt.Sprintf("it deletes in the cluster %q: ask about that there", server+name))
+		q.Notes = append(q.Notes, fmt.Sprintf("it deletes in cluster %q: check there", server+name))
 		return
 	}
 	var names []Name
@@ -175,9 +175,9 @@ func (q *Question) kustomization(k *unstructured.Unstructured) {
 	switch {
 	case stays != "":
 	case policy == "Orphan":
-		stays = "its deletionPolicy is Orphan: only the Kustomization goes"
+		stays = "its deletionPolicy is Orphan: only the Kustomization is deleted"
 	case (policy == "" || policy == "MirrorPrune") && !prune:
-		stays = "it does not prune: only the Kustomization goes"
+		stays = "it does not prune: only the Kustomization is deleted"
 	}
 	if stays != "" {
 		q.Notes = []string{stays}
@@ -192,7 +192,7 @@ func (q *Question) kustomization(k *unstructured.Unstructured) {
 	q.take(names, k.GetNamespace())
 	if len(q.Names) > 0 {
 		interval, _, _ := unstructured.NestedString(k.Object, "spec", "interval")
-		q.Notes = append(q.Notes, fmt.Sprintf("what is deleted by hand, Flux puts back at its next interval (%s): delete the Kustomization before that", interval))
+		q.Notes = append(q.Notes, fmt.Sprintf("Flux recreates objects that are deleted by hand at its next interval (%s): delete the Kustomization first", interval))
 	}
 }
 
@@ -224,7 +224,7 @@ func helmRelease(h *unstructured.Unstructured) (namespace, name, stays string) {
 	}
 	history := cluster.Items(h.Object, "status", "history")
 	if len(history) == 0 {
-		return "", "", "it has no release yet: only the HelmRelease goes"
+		return "", "", "it has no release yet: only the HelmRelease is deleted"
 	}
 	namespace, _, _ = unstructured.NestedString(h.Object, "status", "storageNamespace")
 	return cmp.Or(namespace, h.GetNamespace()), stringAt(history[0], "name"), ""
@@ -232,10 +232,10 @@ func helmRelease(h *unstructured.Unstructured) (namespace, name, stays string) {
 
 func staysWithFlux(object *unstructured.Unstructured) string {
 	if suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend"); suspended {
-		return "it is suspended: only the " + object.GetKind() + " goes"
+		return "it is suspended: only the " + object.GetKind() + " is deleted"
 	}
 	if _, remote, _ := unstructured.NestedMap(object.Object, "spec", "kubeConfig"); remote {
-		return "it deletes in the cluster of its kubeConfig: ask about that there"
+		return "it deletes in the cluster of its kubeConfig: check there"
 	}
 	return ""
 }
@@ -252,7 +252,7 @@ func (q *Question) take(names []Name, namespace string) {
 	slices.SortStableFunc(names, func(a, b Name) int { return cmp.Compare(rank(a), rank(b)) })
 	left := max(0, maxInventory-len(q.Names))
 	if beyond := len(names) - left; beyond > 0 {
-		q.Unseen = append(q.Unseen, policies.Unseen{What: fmt.Sprintf("%d of the %d objects in the inventory", beyond, len(names)), Reason: fmt.Sprintf("no more than %d are asked about", maxInventory)})
+		q.Unseen = append(q.Unseen, policies.Unseen{What: fmt.Sprintf("%d of the %d objects in the inventory", beyond, len(names)), Reason: fmt.Sprintf("only %d are checked", maxInventory)})
 		names = names[:left]
 	}
 	for _, name := range names {

@@ -80,7 +80,7 @@ func TestFromInventory(t *testing.T) {
 		{
 			reason: "an Application that does not prune", name: Name{Object: policies.Object{Resource: "application", Namespace: "argocd", Name: "kiali"}},
 			answers: map[string]any{apps + "/kiali": app("kiali", inObject{"finalizers": nil}, operator, object)}, waits: true,
-			want: []Name{{Object: policies.Object{Resource: "application", Namespace: "argocd", Name: "kiali"}}}, note: "only the Application goes",
+			want: []Name{{Object: policies.Object{Resource: "application", Namespace: "argocd", Name: "kiali"}}}, note: "only the Application is deleted",
 		},
 		{
 			reason: "an ApplicationSet: waves order the objects of one Application only", name: Name{Object: policies.Object{Resource: "appset", Namespace: "argocd", Name: "all"}},
@@ -108,7 +108,7 @@ func TestFromInventory(t *testing.T) {
 				"status": inObject{"inventory": inObject{"entries": []any{inObject{"id": "kiali_operator_apps_Deployment", "v": "v1"}, inObject{"id": "demo_kiali_kiali.io_Kiali", "v": "v1"}}}},
 			}},
 			want: []Name{{Object: policies.Object{Resource: "kiali.kiali.io", Namespace: "demo", Name: "kiali"}}, {Object: policies.Object{Resource: "deployment.apps", Namespace: "kiali", Name: "operator"}}, {Object: policies.Object{Resource: "ks", Namespace: "flux-system", Name: "kiali"}, Place: 1}},
-			note: "Flux puts back at its next interval (10m)",
+			note: "Flux recreates objects that are deleted by hand at its next interval (10m)",
 		},
 		{
 			reason: "a HelmRelease: its release", name: Name{Object: policies.Object{Resource: "hr", Namespace: "ops", Name: "kiali"}},
@@ -189,7 +189,7 @@ func TestLargeInventory(t *testing.T) {
 	if len(got.Names) != maxInventory+1 || got.Names[0].Name != "kiali" || got.Names[maxInventory].Name != "all" {
 		t.Errorf("%d objects, the first %v", len(got.Names), got.Names[0])
 	}
-	if want := []string{"9000 of the 10000 objects in the inventory: no more than 1000 are asked about"}; !cmp.Equal(want, policies.UnseenTexts(got.Unseen)) {
+	if want := []string{"9000 of the 10000 objects in the inventory: only 1000 are checked"}; !cmp.Equal(want, policies.UnseenTexts(got.Unseen)) {
 		t.Errorf("unseen %q, want %q", got.Unseen, want)
 	}
 	world, err := sessionOf(t, config).Find(t.Context(), &got)

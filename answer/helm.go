@@ -44,9 +44,9 @@ func ofRelease(r *release.Release, namespace string) (Question, error) {
 	case "uninstalled":
 		return Question{}, fmt.Errorf("release %q in namespace %q is uninstalled: helm has only kept its history", name, namespace)
 	case "uninstalling":
-		q.Notes = append(q.Notes, "an uninstall was begun and did not end: what is Terminating hangs already")
+		q.Notes = append(q.Notes, "an uninstall has begun and not ended: its Terminating objects hang already")
 	default:
-		q.Notes = append(q.Notes, fmt.Sprintf("the revision is %s: of its objects, some may never have been created, and what only an earlier revision had is left", r.Info.Status))
+		q.Notes = append(q.Notes, fmt.Sprintf("the revision is %s: some of its objects may not exist, and objects that only an earlier revision had are left", r.Info.Status))
 	}
 	return q, err
 }
@@ -75,15 +75,15 @@ func FromHelmManifest(path, namespace string, stdin io.Reader) (Question, error)
 
 func uninstall(u release.Uninstall, namespace string) (Question, error) {
 	q := Question{As: AsUninstall, Together: true, By: "helm uninstall", Notes: u.Sentences()}
-	known := map[Name]bool{}
+	added := map[Name]bool{}
 	for place, objects := range u.Deletes {
 		for _, object := range objects {
 			name, err := nameOf(object, namespace)
 			if err != nil {
 				return Question{}, fmt.Errorf("object %d of the manifest: %w", len(q.Names)+1, err)
 			}
-			if !known[name] {
-				known[name], name.Place = true, place
+			if !added[name] {
+				added[name], name.Place = true, place
 				q.Names = append(q.Names, name)
 			}
 		}
@@ -112,9 +112,9 @@ func (all *Releases) Arrived(res cluster.Resource, m metav1.Object) {
 		all.newest = map[types.NamespacedName]release.Record{}
 	}
 	key := types.NamespacedName{Namespace: r.Namespace, Name: r.Release}
-	had, known := all.newest[key]
+	had, ok := all.newest[key]
 	// Secrets are Helm's default.
-	if !known || r.Resource == had.Resource && r.Version > had.Version || r.Resource == "secrets" && had.Resource != "secrets" {
+	if !ok || r.Resource == had.Resource && r.Version > had.Version || r.Resource == "secrets" && had.Resource != "secrets" {
 		all.newest[key] = r
 	}
 }
@@ -133,7 +133,7 @@ func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types
 	records = slices.DeleteFunc(records, func(r release.Record) bool {
 		return r.Status == "uninstalled" || !within(r.Namespace) // only the history is left
 	})
-	found, errs := make([]Question, len(records)), make([]error, len(records))
+	questions, errs := make([]Question, len(records)), make([]error, len(records))
 	_ = ReadEach(ctx, len(records), func(ctx context.Context, i int) error {
 		r := records[i]
 		stored, err := r.Read(ctx, core)
@@ -141,15 +141,15 @@ func (all *Releases) Read(ctx context.Context, config *rest.Config, served Types
 			errs[i] = fmt.Errorf("release %s -n %s: %w", r.Release, r.Namespace, Explain(err))
 			return nil
 		}
-		found[i], errs[i] = ofRelease(stored, r.Namespace)
+		questions[i], errs[i] = ofRelease(stored, r.Namespace)
 		return nil
 	}) // each keeps its error
 	objects := 0
 	for i, r := range records {
-		q, err := found[i], errs[i]
+		q, err := questions[i], errs[i]
 		switch n := len(q.Names); {
 		case err == nil && objects+n > maxReleased:
-			err = fmt.Errorf("release %s -n %s: the releases before it have %d objects: ask %s", r.Release, r.Namespace, objects, shell.Join([]string{"termguard", "check", "--release", r.Release, "-n", r.Namespace}))
+			err = fmt.Errorf("release %s -n %s: the releases before it have %d objects: run %s", r.Release, r.Namespace, objects, shell.Join([]string{"termguard", "check", "--release", r.Release, "-n", r.Namespace}))
 		case err == nil:
 			objects += n
 			if q.Targets, q.Missing, err = served.Subjects(ctx, config, user, q.Names); err != nil {

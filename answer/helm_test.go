@@ -68,11 +68,11 @@ func TestFromRelease(t *testing.T) {
 	want := Question{
 		As: AsUninstall, Together: true, By: "helm uninstall", Of: "release kiali -n ops, revision 10, deployed", Command: "helm uninstall kiali -n ops",
 		Names: []Name{{Object: policies.Object{Resource: "deployment.apps", Namespace: "ops", Name: "kiali-operator"}}, {Object: policies.Object{Resource: "kiali.kiali.io", Namespace: "demo", Name: "kiali"}, Place: 1}},
-		Notes: []string{"it leaves what helm.sh/resource-policy keeps: persistentvolumeclaim/data"},
+		Notes: []string{"it leaves objects that helm.sh/resource-policy keeps: persistentvolumeclaim/data"},
 	}
 	half := want
 	half.Of = "release kiali -n ops, revision 10, failed"
-	half.Notes = append(half.Notes[:1:1], "the revision is failed: of its objects, some may never have been created, and what only an earlier revision had is left")
+	half.Notes = append(half.Notes[:1:1], "the revision is failed: some of its objects may not exist, and objects that only an earlier revision had are left")
 	for _, tt := range []struct {
 		reason  string
 		answers map[string]any

@@ -63,8 +63,8 @@ func TestApplication(t *testing.T) {
 		{reason: "the cluster by its name", from: `server: "https://kubernetes.default.svc"`, to: "name: in-cluster", entries: want},
 		{reason: "it does not prune", from: "finalizers: [resources-finalizer", to: "finalizers: [other", stays: "does not have the finalizer"},
 		{reason: "another finalizer", from: "resources-finalizer.argocd.argoproj.io]", to: "post-delete-finalizer.argocd.argoproj.io]", stays: "does not have the finalizer"},
-		{reason: "another cluster", from: "https://kubernetes.default.svc", to: "https://10.0.0.1", stays: `it deletes in the cluster "https://10.0.0.1"`},
-		{reason: "another cluster by its name", from: `server: "https://kubernetes.default.svc"`, to: "name: prod", stays: `it deletes in the cluster "prod"`},
+		{reason: "another cluster", from: "https://kubernetes.default.svc", to: "https://10.0.0.1", stays: `it deletes in cluster "https://10.0.0.1"`},
+		{reason: "another cluster by its name", from: `server: "https://kubernetes.default.svc"`, to: "name: prod", stays: `it deletes in cluster "prod"`},
 	} {
 		var got Question
 		got.application(objectOf(t, strings.Replace(argoApplication, tt.from, tt.to, 1)))
@@ -116,7 +116,7 @@ func TestKustomization(t *testing.T) {
 		{"it deletes, and waits", "{prune: false, deletionPolicy: WaitForTermination}", want, ""},
 		{"it does not prune", "{prune: false}", nil, "does not prune"},
 		{"it orphans", "{prune: true, deletionPolicy: Orphan}", nil, "Orphan"},
-		{"it is suspended", "{prune: true, suspend: true}", nil, "it is suspended: only the Kustomization goes"},
+		{"it is suspended", "{prune: true, suspend: true}", nil, "it is suspended: only the Kustomization is deleted"},
 		{"in another cluster", "{prune: true, kubeConfig: {secretRef: {name: k}}}", nil, "the cluster of its kubeConfig"},
 	} {
 		var got Question
@@ -135,7 +135,7 @@ func TestHelmRelease(t *testing.T) {
 	for _, tt := range []struct{ reason, text, namespace, name, stays string }{
 		{"beside it", release, "apps", "apps-kiali", ""},
 		{"in a namespace of its own", strings.Replace(release, "status: {", "status: {storageNamespace: store, ", 1), "store", "apps-kiali", ""},
-		{"suspended", strings.Replace(release, "spec: {}", "spec: {suspend: true}", 1), "", "", "it is suspended: only the HelmRelease goes"},
+		{"suspended", strings.Replace(release, "spec: {}", "spec: {suspend: true}", 1), "", "", "it is suspended: only the HelmRelease is deleted"},
 		{"never installed", strings.Split(release, "status:")[0], "", "", "it has no release yet"},
 	} {
 		namespace, name, stays := helmRelease(objectOf(t, tt.text))

@@ -33,7 +33,7 @@ func (t Types) Subjects(ctx context.Context, config *rest.Config, user authentic
 	if err != nil {
 		return nil, nil, err
 	}
-	found, absent := make([]Subject, len(names)), make([]error, len(names))
+	all, absent := make([]Subject, len(names)), make([]error, len(names))
 	err = ReadEach(ctx, len(names), func(ctx context.Context, i int) error {
 		name := names[i]
 		typ, err := t.Find(name.Resource)
@@ -55,13 +55,13 @@ func (t Types) Subjects(ctx context.Context, config *rest.Config, user authentic
 			}
 			absent[i], err = err, nil
 		}
-		found[i] = s
+		all[i] = s
 		return err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	for i, s := range found {
+	for i, s := range all {
 		if absent[i] != nil {
 			missing = append(missing, absent[i])
 		} else {
@@ -84,7 +84,7 @@ const maxSelected = 1000
 
 // Selected returns objects by kubectl's selectors, in all namespaces for "". Too many are an error.
 func Selected(ctx context.Context, config *rest.Config, types []string, namespace, labels, fields string) (q Question, err error) {
-	known, err := Served(ctx, config)
+	served, err := Served(ctx, config)
 	if err != nil {
 		return q, err
 	}
@@ -92,13 +92,13 @@ func Selected(ctx context.Context, config *rest.Config, types []string, namespac
 	if err != nil {
 		return q, fmt.Errorf("connect: %w", err)
 	}
-	q.Types, q.Together = &known, true
+	q.Types, q.Together = &served, true
 	for _, name := range types {
-		found, err := known.findAll(name)
+		matches, err := served.findAll(name)
 		if err != nil {
 			return q, err
 		}
-		for _, typ := range found {
+		for _, typ := range matches {
 			within := namespace
 			if !typ.Namespaced {
 				within = ""

@@ -51,12 +51,12 @@ func TestLiveParity(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var found []string
+			var findings []string
 			for _, f := range report.Findings {
-				found = append(found, fmt.Sprintf("%s %s: %s", f.Policy, f.Certainty, f.Message))
+				findings = append(findings, fmt.Sprintf("%s %s: %s", f.Policy, f.Certainty, f.Message))
 			}
-			slices.Sort(found)
-			return report.Verdict, found
+			slices.Sort(findings)
+			return report.Verdict, findings
 		}
 		wantVerdict, want := ask(d.world, d.subject)
 		gotVerdict, got := ask(world, s)

@@ -24,8 +24,8 @@ import (
 func apiServer(t *testing.T, answers map[string]any) *rest.Config {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer, found := answers[r.URL.Path]
-		if !found {
+		answer, exists := answers[r.URL.Path]
+		if !exists {
 			answer = refusal(http.StatusForbidden, metav1.StatusReasonForbidden)
 		}
 		if handler, of := answer.(func(*http.Request) any); of {

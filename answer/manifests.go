@@ -36,15 +36,15 @@ type Files struct {
 
 // Names returns the objects that kubectl delete -f would delete, each once. namespace is the default.
 func Names(files Files, namespace string) (names []Name, err error) {
-	known := map[Name]bool{}
+	added := map[Name]bool{}
 	read := func(file string, text []byte) error {
-		found, err := namesIn(text, namespace)
+		list, err := namesIn(text, namespace)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-		for _, name := range found {
-			if !known[name] {
-				known[name] = true
+		for _, name := range list {
+			if !added[name] {
+				added[name] = true
 				name.File = file
 				names = append(names, name)
 			}
@@ -145,7 +145,7 @@ func namesIn(text []byte, namespace string) (names []Name, err error) {
 func nameOf(object *unstructured.Unstructured, namespace string) (Name, error) {
 	gvk := object.GroupVersionKind()
 	if gvk.Group == "kustomize.config.k8s.io" || gvk.Group == "" && gvk.Kind == "" && (object.Object["resources"] != nil || object.Object["bases"] != nil) {
-		return Name{}, errors.New("a kustomization is no object: ask about its folder with -k")
+		return Name{}, errors.New("a kustomization is no object: check its folder with -k")
 	}
 	if gvk.Kind == "" || gvk.Version == "" || object.GetName() == "" {
 		return Name{}, errors.New("an object without apiVersion, kind or metadata.name")

@@ -84,16 +84,16 @@ func edgesOf(world *cluster.World, items []Item) (edges []edge) {
 		}
 	}
 	goes := func(o policies.Object) (int, bool) {
-		i, known := at[o]
-		if !known && o.Namespace != "" {
-			i, known = at[policies.Object{Resource: question.Namespaces.Resource, Name: o.Namespace}]
+		i, added := at[o]
+		if !added && o.Namespace != "" {
+			i, added = at[policies.Object{Resource: question.Namespaces.Resource, Name: o.Namespace}]
 		}
-		return i, known
+		return i, added
 	}
-	known := map[[2]int]bool{}
+	added := map[[2]int]bool{}
 	before := func(first, then int, why string) {
-		if pair := [2]int{first, then}; first != then && !known[pair] {
-			known[pair] = true
+		if pair := [2]int{first, then}; first != then && !added[pair] {
+			added[pair] = true
 			edges = append(edges, edge{first, then, why})
 		}
 	}
@@ -124,7 +124,7 @@ func edgesOf(world *cluster.World, items []Item) (edges []edge) {
 	world.Read(func(f cluster.Facts) {
 		for i, r := range items {
 			if first, named := at[policies.Object(f.Controller(r.Target.Resource, r.Target.Namespace, r.Target.Name))]; named {
-				before(first, i, "it takes along what it controls")
+				before(first, i, "its dependents are deleted with it")
 			}
 		}
 		for front, workload := range f.Fronts() {

@@ -95,7 +95,7 @@ func TestOrder(t *testing.T) {
 			"service: {namespace: gadgets, name: guard}", "url: 'https://192.0.2.9/'", []string{"deployments.apps/op -n gadgets, validatingwebhookconfigurations.admissionregistration.k8s.io/guard"},
 		},
 		"what controls another": {
-			[]string{"gadgets.alive.test/shop/made", "kialis.kiali.io/shop/kiali"}, []string{"kialis.kiali.io/kiali -n shop", "gadgets.alive.test/made -n shop"}, "takes along what it controls",
+			[]string{"gadgets.alive.test/shop/made", "kialis.kiali.io/shop/kiali"}, []string{"kialis.kiali.io/kiali -n shop", "gadgets.alive.test/made -n shop"}, "its dependents are deleted with it",
 			"uid: k1, controller: true", "uid: k1", []string{"gadgets.alive.test/made -n shop, kialis.kiali.io/kiali -n shop"},
 		},
 		"a webhook that fails": {

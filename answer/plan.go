@@ -59,8 +59,8 @@ func plan(lists ...[]policies.Finding) []Step {
 				if !f.Symptom {
 					add.Mends[cmp.Or(add.Cause, add.Why)] = f.Certainty
 				}
-				i, known := at[key(s)]
-				if !known {
+				i, ok := at[key(s)]
+				if !ok {
 					at[key(s)] = len(steps)
 					steps = append(steps, add)
 					continue
@@ -194,9 +194,9 @@ func causes(findings []policies.Finding) []policies.Finding {
 	slices.SortStableFunc(sorted, func(a, b policies.Finding) int {
 		return cmp.Compare(rank(a), rank(b))
 	})
-	known := slices.ContainsFunc(sorted, func(f policies.Finding) bool { return !f.Symptom && blocks(f) })
+	ok := slices.ContainsFunc(sorted, func(f policies.Finding) bool { return !f.Symptom && blocks(f) })
 	for i, f := range sorted {
-		if known && f.Symptom && len(f.Objects) > 0 && f.Objects[0].Resource == question.Namespaces.Resource {
+		if ok && f.Symptom && len(f.Objects) > 0 && f.Objects[0].Resource == question.Namespaces.Resource {
 			sorted[i].Remedy = ""
 			sorted[i].Steps = slices.DeleteFunc(slices.Clone(f.Steps), func(s policies.Step) bool { return s.Command == "" })
 		}
@@ -241,7 +241,7 @@ func Commands(steps []Step) (commands []string) {
 			continue
 		}
 		patch, is := patchOf(step)
-		if i, known := at[patch]; is && known {
+		if i, ok := at[patch]; is && ok {
 			groups[i] = append(groups[i], step)
 			continue
 		}
@@ -300,7 +300,7 @@ func (a *Answer) Foresee(ctx context.Context, engine Evaluator, world *cluster.W
 	before, left := map[string][]Step{}, maxForeseen // by the command that they precede
 	for queue := slices.Clone(a.Plan); len(queue) > 0 && left > 0; queue = queue[1:] {
 		step := queue[0]
-		if _, known := before[step.Command]; known || !deletes(step.Step) && len(step.RemovedFinalizers()) == 0 {
+		if _, exists := before[step.Command]; exists || !deletes(step.Step) && len(step.RemovedFinalizers()) == 0 {
 			continue
 		}
 		before[step.Command] = nil
@@ -309,11 +309,11 @@ func (a *Answer) Foresee(ctx context.Context, engine Evaluator, world *cluster.W
 				break
 			}
 			left--
-			found, err := blockers(ctx, engine, world, o, step.RemovedFinalizers(), asker)
+			steps, err := blockers(ctx, engine, world, o, step.RemovedFinalizers(), asker)
 			if err != nil {
 				return err
 			}
-			for _, s := range found {
+			for _, s := range steps {
 				if own := slices.IndexFunc(a.Plan, func(t Step) bool { return s.Cause != "" && t.Cause == s.Cause && t.Kind == s.Kind }); own >= 0 {
 					s = a.Plan[own] // its steps are in the plan already
 				}

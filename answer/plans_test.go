@@ -62,8 +62,8 @@ func TestPlansOfFixtures(t *testing.T) {
 		plans++
 		before, seen := 0, map[string]bool{}
 		for _, step := range report.all.Plan {
-			at, known := order[step.Kind]
-			if !known || at < before {
+			at, ok := order[step.Kind]
+			if !ok || at < before {
 				t.Errorf("%s: step of kind %s out of order: %s", d.file, step.Kind, step.Do)
 			}
 			before = at

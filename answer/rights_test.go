@@ -26,7 +26,7 @@ func TestFewerRights(t *testing.T) {
 	evaluations := 0
 	for d := range samples(t) {
 		short, _ := filepath.Rel("../policies", d.file)
-		asked := func(hides func(path string) bool) (alone, bool) {
+		check := func(hides func(path string) bool) (alone, bool) {
 			config, can := served(t, d.all)
 			if !can {
 				return alone{}, false
@@ -43,7 +43,7 @@ func TestFewerRights(t *testing.T) {
 			}
 			return report, true
 		}
-		whole, can := asked(func(string) bool { return false })
+		whole, can := check(func(string) bool { return false })
 		if !can {
 			continue
 		}
@@ -66,7 +66,7 @@ func TestFewerRights(t *testing.T) {
 				if where == "in others" && !namespaced {
 					continue
 				}
-				part, can := asked(hides)
+				part, can := check(hides)
 				if !can {
 					continue
 				}

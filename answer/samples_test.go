@@ -56,9 +56,9 @@ func Section(t *testing.T, file, part, text string) {
 		t.Fatal(err)
 	}
 	begin, end := "<!-- "+part+" -->\n", "<!-- /"+part+" -->"
-	before, rest, found := strings.Cut(string(page), begin)
+	before, rest, ok := strings.Cut(string(page), begin)
 	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
+	if !ok || !ended {
 		t.Fatalf("%s has no %q", file, begin)
 	}
 	want := before + begin + text + end + after

@@ -38,7 +38,7 @@ func (s Session) Find(ctx context.Context, q *Question) (*cluster.World, error) 
 	}
 	user, err := Whoami(ctx, s.Config)
 	if err != nil {
-		s.Log.Debug("who would delete is unknown", "error", err)
+		s.Log.Debug("the user who would delete is unknown", "error", err)
 	}
 	if q.Targets, q.Missing, err = types.Subjects(ctx, s.Config, user, q.Names); err != nil || len(q.Targets) == 0 {
 		return nil, err

@@ -70,7 +70,7 @@ func TestNames(t *testing.T) {
 		},
 		{reason: "no name", text: "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: a-}}", err: "stdin: an object without apiVersion, kind or metadata.name (document 1)"},
 		{reason: "no YAML", text: "a: [", err: "stdin: read manifests: "},
-		{reason: "a kustomization", text: "resources: [a.yaml]", err: "a kustomization is no object: ask about its folder with -k"},
+		{reason: "a kustomization", text: "resources: [a.yaml]", err: "a kustomization is no object: check its folder with -k"},
 		{reason: "nothing", text: "\n", err: "-: no object in it"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {

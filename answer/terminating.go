@@ -37,7 +37,7 @@ func (s Session) AllTerminating(ctx context.Context, namespace string, most int)
 	if err != nil {
 		return Answer{}, fmt.Errorf("read the cluster: %w", Explain(err))
 	}
-	maps.DeleteFunc(endings.found, func(_ types.UID, end ending) bool { return namespace != "" && home(end.ID()) != namespace })
+	maps.DeleteFunc(endings.endings, func(_ types.UID, end ending) bool { return namespace != "" && home(end.ID()) != namespace })
 	all, err := endings.ask(ctx, s, world, namespace)
 	all.namespace = namespace
 	return all, err
@@ -72,8 +72,8 @@ type Endings struct {
 	// Most is like MaxTerminating.
 	Most int
 
-	mu    sync.Mutex
-	found map[types.UID]ending
+	mu      sync.Mutex
+	endings map[types.UID]ending
 }
 
 type ending struct {
@@ -92,14 +92,14 @@ func (e *Endings) Arrived(res cluster.Resource, m metav1.Object) {
 	typ := Type{GroupVersionResource: res.GroupVersionResource, Namespaced: res.Namespaced}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.found == nil {
-		e.found = map[types.UID]ending{}
+	if e.endings == nil {
+		e.endings = map[types.UID]ending{}
 	}
 	end := ending{Subject: Subject{Type: typ, Namespace: m.GetNamespace(), Name: m.GetName()}, uid: m.GetUID(), since: *m.GetDeletionTimestamp()}
 	for _, owner := range m.GetOwnerReferences() {
 		end.owners = append(end.owners, owner.UID)
 	}
-	e.found[end.uid] = end
+	e.endings[end.uid] = end
 }
 
 // Ask also evaluates the objects deleted with subjects.
@@ -108,12 +108,12 @@ func (e *Endings) Ask(ctx context.Context, s Session, world *cluster.World, subj
 	for _, subject := range subjects {
 		uid, typ := types.UID(subject.UID()), subject.Type
 		next = append(next, uid)
-		if _, arrived := e.found[uid]; !arrived && subject.Terminating() { // its kind cannot be listed, or it was just deleted
+		if _, arrived := e.endings[uid]; !arrived && subject.Terminating() { // its kind cannot be listed, or it was just deleted
 			e.Arrived(cluster.Resource{GroupVersionResource: typ.GroupVersionResource, Namespaced: typ.Namespaced}, &unstructured.Unstructured{Object: subject.Object})
 		}
 	}
 	owned, with := map[types.UID][]types.UID{}, map[types.UID]bool{}
-	for uid, end := range e.found {
+	for uid, end := range e.endings {
 		for _, owner := range end.owners {
 			owned[owner] = append(owned[owner], uid)
 		}
@@ -127,7 +127,7 @@ func (e *Endings) Ask(ctx context.Context, s Session, world *cluster.World, subj
 			next = append(next, owned[next[0]]...)
 		}
 	}
-	maps.DeleteFunc(e.found, func(uid types.UID, _ ending) bool { return !with[uid] })
+	maps.DeleteFunc(e.endings, func(uid types.UID, _ ending) bool { return !with[uid] })
 	namespace := ""
 	if len(subjects) == 1 {
 		namespace = home(subjects[0].ID())
@@ -136,7 +136,7 @@ func (e *Endings) Ask(ctx context.Context, s Session, world *cluster.World, subj
 }
 
 func (e *Endings) ask(ctx context.Context, s Session, world *cluster.World, namespace string) (Answer, error) {
-	endings := slices.SortedFunc(maps.Values(e.found), func(a, b ending) int {
+	endings := slices.SortedFunc(maps.Values(e.endings), func(a, b ending) int {
 		return cmp.Or(a.since.Compare(b.since.Time), strings.Compare(a.String(), b.String()))
 	})
 	omitted := max(0, len(endings)-e.Most)
@@ -236,7 +236,7 @@ func elsewhere(namespace string) string {
 	if namespace == "" {
 		return ""
 	}
-	return " in namespace " + namespace + "; no other was looked at (all: termguard check --terminating -A)"
+	return " in namespace " + namespace + "; other namespaces were not checked (all: termguard check --terminating -A)"
 }
 
 // list has a line per object, or for all of a kind and place with one reason.
@@ -280,7 +280,7 @@ func (a Answer) list(l limits) *page.Page {
 	}
 	if len(a.Items) > 0 {
 		p.Blank()
-		as := "to see what ends it: termguard check "
+		as := "to see the blockers and steps: termguard check "
 		if len(a.Items) > 1 {
 			as += "OBJECT, as in termguard check "
 		}

@@ -106,7 +106,7 @@ func TestTerminatingHidden(t *testing.T) {
 			if err := all.Text(&text); err != nil {
 				t.Fatal(err)
 			}
-			const here = " in namespace a; no other was looked at (all: termguard check --terminating -A)\n"
+			const here = " in namespace a; other namespaces were not checked (all: termguard check --terminating -A)\n"
 			if clear := strings.Contains(text.String(), "no Terminating objects"+here); clear != (tc.hidden == "") || !strings.Contains(text.String(), here) {
 				t.Errorf("%s: got\n%s", tc.reason, text.String())
 			}

@@ -230,7 +230,7 @@ func (a Answer) together(l limits) *page.Page {
 	var free []policies.Object
 	user := ""
 	var blocks []*alike
-	known := map[string]*alike{}
+	groups := map[string]*alike{}
 	for _, r := range a.Items {
 		user = cmp.Or(user, r.asker.Username)
 		if !r.drained && r.Verdict == policies.Completes && len(r.Findings)+len(r.WaitsFor) == 0 {
@@ -240,18 +240,18 @@ func (a Answer) together(l limits) *page.Page {
 		unseen = append(unseen, r.Unseen...)
 		block := &alike{page: r.block(r.Target.Ref(), l)}
 		key := strings.ReplaceAll(block.page.String(), r.Target.Ref(), "")
-		if len(blocks) >= l.causes && known[key] == nil {
+		if len(blocks) >= l.causes && groups[key] == nil {
 			key = string(r.Verdict)
 			if of := r.policies(); len(of) > 0 {
 				key += fmt.Sprintf(" [%s]", strings.Join(of, ", "))
 			}
 			block = &alike{apart: key, more: []policies.Object{r.Target}}
 		}
-		if first := known[key]; first != nil && l != whole {
+		if first := groups[key]; first != nil && l != whole {
 			first.more = append(first.more, r.Target)
 			continue
 		}
-		known[key] = block
+		groups[key] = block
 		blocks = append(blocks, block)
 	}
 	for _, block := range blocks {
@@ -290,7 +290,7 @@ func (a Answer) addOrder(p *page.Page, l limits, unseen bool) {
 	if len(a.Order) == 1 && len(a.Circle) == 0 {
 		if !unseen { // hidden objects may need an order
 			p.Blank()
-			p.Line("they may be deleted side by side")
+			p.Line("they may be deleted in parallel")
 		}
 		return
 	}
@@ -427,7 +427,7 @@ func (r Item) because() (why because) {
 		}
 		var conditions []string
 		if at := first(dryRuns); at >= 0 {
-			conditions = append(conditions, "webhook configuration "+r.Findings[at].Objects[0].Name+", which is not asked yet, allows it")
+			conditions = append(conditions, "webhook configuration "+r.Findings[at].Objects[0].Name+", which was not tried, allows it")
 		}
 		if len(r.WaitsFor) > 0 {
 			conditions = append(conditions, condition(r.WaitsFor))
@@ -436,7 +436,7 @@ func (r Item) because() (why because) {
 			why.start, why.lead = " ", "if "+strings.Join(conditions, ", and ")
 		}
 	default:
-		why.lead = "nothing was found, but not all that matters could be seen"
+		why.lead = "no blocker found, but relevant facts are unseen"
 	}
 	return why
 }

@@ -70,8 +70,8 @@ func TestFirstLine(t *testing.T) {
 		"Nothing":   {"A verdict from elsewhere has no finding.", policies.Hangs, nil, "hangs: its deletion will not finish by itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			known := 13 // seconds, of what is no cause: they bound nothing that may wait for ever
-			if got := (Item{Verdict: tc.verdict, Findings: tc.findings, EstimateSeconds: &known}).Why(); got != tc.want {
+			limit := 13 // seconds, of what is no cause: they bound nothing that may wait for ever
+			if got := (Item{Verdict: tc.verdict, Findings: tc.findings, EstimateSeconds: &limit}).Why(); got != tc.want {
 				t.Errorf("%s\nWhy() = %q, want %q", tc.reason, got, tc.want)
 			}
 			if row := (Item{Verdict: tc.verdict, Findings: tc.findings}).Blocker(); tc.verdict == policies.Hangs && "hangs: "+row != tc.want && len(tc.findings) > 0 {

@@ -42,20 +42,20 @@ func Served(ctx context.Context, config *rest.Config) (Types, error) {
 	if err != nil {
 		return Types{}, fmt.Errorf("connect for discovery: %w", err)
 	}
-	found, err := live.Discover(ctx, client)
+	discovered, err := live.Discover(ctx, client)
 	if err != nil {
 		return Types{}, Explain(err)
 	}
-	types := Types{discovered: &found}
-	for gv := range found.Failed {
+	types := Types{discovered: &discovered}
+	for gv := range discovered.Failed {
 		types.lost = append(types.lost, gv.String())
 	}
 	slices.Sort(types.lost)
 	preferred := map[string]string{}
-	for _, group := range found.Groups {
+	for _, group := range discovered.Groups {
 		preferred[group.Name] = group.PreferredVersion.Version
 	}
-	for _, list := range found.Lists {
+	for _, list := range discovered.Lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
 			continue
@@ -94,14 +94,14 @@ func (t *Types) builtin(k cluster.Kind) {
 }
 
 // findAll returns several types for a category, such as all.
-func (t Types) findAll(name string) (found []Type, err error) {
+func (t Types) findAll(name string) (matches []Type, err error) {
 	for _, typ := range t.all {
 		if slices.Contains(typ.groups, strings.ToLower(name)) && typ.deletable() == nil {
-			found = append(found, typ)
+			matches = append(matches, typ)
 		}
 	}
-	if len(found) > 0 {
-		return found, nil
+	if len(matches) > 0 {
+		return matches, nil
 	}
 	typ, err := t.Find(name)
 	return []Type{typ}, err
@@ -115,26 +115,26 @@ func (t Types) Find(name string) (Type, error) {
 		func(typ Type) []string { return []string{typ.Resource, typ.singular, strings.ToLower(typ.Kind)} },
 		func(typ Type) []string { return typ.short },
 	} {
-		var found []Type
+		var matches []Type
 		for _, typ := range t.all {
 			if match, ok := typ.called(name, names(typ)); ok {
-				found = append(found, match)
+				matches = append(matches, match)
 			}
 		}
-		if len(found) > 0 {
-			return choose(name, found)
+		if len(matches) > 0 {
+			return choose(name, matches)
 		}
 	}
-	var known []string
+	var names []string
 	for _, typ := range t.all {
-		known = append(known, typ.GroupResource().String(), typ.Resource, typ.singular)
-		known = append(known, typ.short...)
+		names = append(names, typ.GroupResource().String(), typ.Resource, typ.singular)
+		names = append(names, typ.short...)
 	}
 	lost := ""
 	if len(t.lost) > 0 {
 		lost = fmt.Sprintf(" (these APIs do not answer: %s)", strings.Join(t.lost, ", "))
 	}
-	return Type{}, noTypeError(fmt.Sprintf("type %q not found%s%s (see: kubectl api-resources)", name, lost, nearest.Hint(name, known)))
+	return Type{}, noTypeError(fmt.Sprintf("type %q not found%s%s (see: kubectl api-resources)", name, lost, nearest.Hint(name, names)))
 }
 
 type noTypeError string
@@ -160,21 +160,21 @@ func (t Type) called(name string, names []string) (Type, bool) {
 	return t, false
 }
 
-func choose(name string, found []Type) (Type, error) {
+func choose(name string, matches []Type) (Type, error) {
 	builtin := cluster.BuiltinGroups()
 	for _, first := range []func(Type) bool{
 		func(t Type) bool { return t.Group == "" },
 		func(t Type) bool { return slices.Contains(builtin, t.Group) },
 	} {
-		if at := slices.IndexFunc(found, first); at >= 0 {
-			return found[at], nil
+		if at := slices.IndexFunc(matches, first); at >= 0 {
+			return matches[at], nil
 		}
 	}
-	if len(found) == 1 {
-		return found[0], nil
+	if len(matches) == 1 {
+		return matches[0], nil
 	}
 	var full []string
-	for _, t := range found {
+	for _, t := range matches {
 		full = append(full, t.GroupResource().String())
 	}
 	slices.Sort(full)

@@ -33,7 +33,7 @@ func TestUnasked(t *testing.T) {
 	race.Skip(t)
 	for name, tc := range map[string]struct {
 		was, is string
-		asked   bool
+		unasked bool
 	}{
 		"matches exactly that":   {"", "", true},
 		"of another team":        {"namespaceSelector: {matchLabels: {team: a}}", "namespaceSelector: {matchLabels: {team: b}}", false},
@@ -57,9 +57,9 @@ func TestUnasked(t *testing.T) {
 			}
 			report.all.Items[0].addUnasked(world, s, nil)
 			report.all.sum()
-			told := strings.Contains(report.Why(), "webhook configuration guard, which is not asked yet, allows it") &&
-				slices.ContainsFunc(report.all.Plan, func(s Step) bool { return s.Do == "Ask webhook queues.x.io: add --dry-run-deletes" })
-			if told != tc.asked || report.Verdict != policies.Completes {
+			shown := strings.Contains(report.Why(), "webhook configuration guard, which was not tried, allows it") &&
+				slices.ContainsFunc(report.all.Plan, func(s Step) bool { return s.Do == "Send webhook queues.x.io a dry run: add --dry-run-deletes" })
+			if shown != tc.unasked || report.Verdict != policies.Completes {
 				t.Errorf("%s: %v", report.Why(), report.all.Plan)
 			}
 		})

@@ -43,7 +43,7 @@ type Wait struct {
 // waitsFor lists finalizers with a live owner.
 func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[string]any) []Wait {
 	type key struct{ finalizer, resource, namespace, owner string }
-	waits, known := []Wait{}, map[key]int{}
+	waits, index := []Wait{}, map[key]int{}
 	add := func(w Wait, owner cluster.Verdict) {
 		if owner.State != cluster.Alive || w.Count == 0 {
 			return
@@ -54,9 +54,9 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 			w.runs = append(w.runs, policies.Object(workload))
 		}
 		k := key{w.Finalizer, w.Resource, w.Namespace, w.Owner}
-		at, again := known[k]
+		at, again := index[k]
 		if !again {
-			known[k] = len(waits)
+			index[k] = len(waits)
 			waits = append(waits, w)
 			return
 		}
@@ -95,7 +95,7 @@ func waitsFor(f cluster.Facts, s Subject, owners cluster.Verdicts, options map[s
 			waits[i].Unproven = append(waits[i].Unproven, "it was never seen to remove this finalizer here")
 		}
 		if n := unread(f, w); n > 0 {
-			waits[i].Unproven = append(waits[i].Unproven, fmt.Sprintf("what the status of %d of them says was not read", n))
+			waits[i].Unproven = append(waits[i].Unproven, fmt.Sprintf("the status of %d of them was not read", n))
 		}
 	}
 	slices.SortFunc(waits, func(a, b Wait) int {
@@ -132,7 +132,7 @@ func (r *Item) quote(s Subject) {
 // unread counts objects whose unread status may report a failure of their owner, if others of their namespace
 // were read.
 func unread(f cluster.Facts, w Wait) int {
-	if _, defined := f.Definition(w.Resource); !defined || !f.Looked(w.Namespace) {
+	if _, defined := f.Definition(w.Resource); !defined || !f.ConditionsRead(w.Namespace) {
 		return 0
 	}
 	n := w.Count

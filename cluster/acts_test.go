@@ -14,7 +14,7 @@ import (
 
 // TestActsFollow adds and removes the rights on other objects that an owner needs.
 func TestActsFollow(t *testing.T) {
-	known, err := catalog.Parse([]byte(`
+	entries, err := catalog.Parse([]byte(`
 - finalizer: x.io/act
   resources: [gadgets.x.io]
   owner: gadgeteer
@@ -26,7 +26,7 @@ func TestActsFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := FromObjects(Options{Catalog: known}, objects(t, strings.Join([]string{
+	w, err := FromObjects(Options{Catalog: entries}, objects(t, strings.Join([]string{
 		"{apiVersion: x.io/v1, kind: Gadget, metadata: {name: g, namespace: a, finalizers: [x.io/act]}, spec: {account: sa, parts: [b/ConfigMap, b/Unknown.x.io]}}",
 		"{apiVersion: x.io/v1, kind: Gadget, metadata: {name: gone, namespace: a, finalizers: [x.io/act]}, spec: {account: nobody, parts: [b/ConfigMap]}}",
 		"{apiVersion: v1, kind: ServiceAccount, metadata: {name: sa, namespace: a}}",

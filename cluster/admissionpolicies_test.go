@@ -183,18 +183,18 @@ spec: {policyName: p, validationActions: [Deny]}
 func answered(w *World, namespace string, all []*unstructured.Unstructured) {
 	w.refusals.AskForObjects(namespace)
 	w.Settle()
-	looked := map[refusals.Lookup]refusals.Found{}
+	results := map[refusals.Lookup]refusals.LookupResult{}
 	for _, lookup := range w.refusals.Lookups() {
-		var found refusals.Found
+		var result refusals.LookupResult
 		for _, obj := range all {
 			gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind())
 			if gvr == lookup.Resource && obj.GetNamespace() == lookup.Namespace && (lookup.Name == "" || lookup.Name == obj.GetName()) {
-				found.Objects = append(found.Objects, obj)
+				result.Objects = append(result.Objects, obj)
 			}
 		}
-		looked[lookup] = found
+		results[lookup] = result
 	}
-	w.refusals.TakeIn(looked)
+	w.refusals.TakeIn(results)
 	w.Settle()
 }
 

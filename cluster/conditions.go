@@ -28,18 +28,18 @@ func (w *World) TakeConditions(namespace string, read func(Conditioned) *unstruc
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	found := facts.Document{}
+	doc := facts.Document{}
 	for _, o := range objects {
 		if object, resource := read(o), o.GroupResource().String(); object != nil {
-			found.Put(append(question.Conditions(object.Object), w.warningsAbout(resource, namespace, object.GetUID())...), resource, o.Name)
+			doc.Put(append(question.Conditions(object.Object), w.warningsAbout(resource, namespace, object.GetUID())...), resource, o.Name)
 		}
 	}
-	w.doc.Put(map[string]any(found), "conditions", namespace)
+	w.doc.Put(map[string]any(doc), "conditions", namespace)
 }
 
 // Conditioned returns custom objects of a namespace with a finalizer whose owner may be alive, round-robin by
 // resource.
-func (w *World) Conditioned(namespace string) (found []Conditioned) {
+func (w *World) Conditioned(namespace string) (objects []Conditioned) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	names := facts.Sets[string, string]{} // by resource
@@ -60,12 +60,12 @@ func (w *World) Conditioned(namespace string) (found []Conditioned) {
 				if d, _ := w.refusals.Definition(resource); len(d.Served) > 0 {
 					version = d.Served[0]
 				}
-				found, more = append(found, Conditioned{schema.ParseGroupResource(resource).WithVersion(version), namespace, list[nth]}), true
+				objects, more = append(objects, Conditioned{schema.ParseGroupResource(resource).WithVersion(version), namespace, list[nth]}), true
 			}
-			if len(found) == maxConditioned {
-				return found
+			if len(objects) == maxConditioned {
+				return objects
 			}
 		}
 	}
-	return found
+	return objects
 }

@@ -141,13 +141,13 @@ status: {phase: ` + tc.phase + `}` + around + strings.ReplaceAll(sidecarsMay, "S
 		for signature, b := range buckets {
 			inventory := b.(map[string]any)["ownership"].(map[string]any)
 			for where, got := range map[string]map[string]any{"facts": inventory, "asked": reviewed} {
-				found := false
+				ok := false
 				obstacles, _ := got["obstacles"].([]any)
 				for _, o := range obstacles {
-					found = found || o.(map[string]any)["id"] == "provisioner-ignores-unreleased"
+					ok = ok || o.(map[string]any)["id"] == "provisioner-ignores-unreleased"
 				}
-				if found != tc.want {
-					t.Errorf("%s: %s (%s): an obstacle %t, want %t: %v", tc.reason, where, signature, found, tc.want, got)
+				if ok != tc.want {
+					t.Errorf("%s: %s (%s): an obstacle %t, want %t: %v", tc.reason, where, signature, ok, tc.want, got)
 				}
 			}
 		}

@@ -28,12 +28,12 @@ metadata: {name: it, namespace: a, uid: u, finalizers: [FINALIZER], annotations:
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			found := objects(t, strings.NewReplacer("FINALIZER", tc.finalizer, "DECLARED", tc.declared).Replace(claim))
-			w, err := FromObjects(Options{Trusts: tc.trusts}, found)
+			claims := objects(t, strings.NewReplacer("FINALIZER", tc.finalizer, "DECLARED", tc.declared).Replace(claim))
+			w, err := FromObjects(Options{Trusts: tc.trusts}, claims)
 			if err != nil {
 				t.Fatal(err)
 			}
-			verdicts := w.Ownership(found[0], schema.GroupResource{Resource: "persistentvolumeclaims"}, nil)
+			verdicts := w.Ownership(claims[0], schema.GroupResource{Resource: "persistentvolumeclaims"}, nil)
 			if got := verdicts[tc.finalizer].(map[string]any)["state"]; got != tc.want {
 				t.Errorf("%s Under review it is %v, want %s", tc.reason, got, tc.want)
 			}

@@ -21,11 +21,11 @@ type Facts struct {
 }
 
 // layer returns what get returns of the first world that has it.
-func layer[T any](f Facts, get func(w *World) (T, bool)) (found T, has bool) {
-	if found, has = get(f.world); !has && f.below != nil {
+func layer[T any](f Facts, get func(w *World) (T, bool)) (value T, has bool) {
+	if value, has = get(f.world); !has && f.below != nil {
 		return get(f.below)
 	}
-	return found, has
+	return value, has
 }
 
 // Now returns the time of the facts, in whole seconds.
@@ -206,8 +206,8 @@ func (f Facts) HoldsUp(namespace string) bool {
 	return f.world.dependents.HoldsUp(namespace) || f.below != nil && f.below.dependents.HoldsUp(namespace)
 }
 
-// Looked reports whether status conditions of a namespace's objects were read.
-func (f Facts) Looked(namespace string) bool {
+// ConditionsRead reports whether status conditions of a namespace's objects were read.
+func (f Facts) ConditionsRead(namespace string) bool {
 	_, has := layer(f, func(w *World) (any, bool) { return w.conditions(namespace) })
 	return has
 }
@@ -219,8 +219,8 @@ func (f Facts) Conditioned(namespace, resource, name string) bool {
 }
 
 func (w *World) conditions(path ...string) (any, bool) {
-	found := facts.Lookup(w.doc, append([]string{"conditions"}, path...)...)
-	return found, found != nil
+	section := facts.Lookup(w.doc, append([]string{"conditions"}, path...)...)
+	return section, section != nil
 }
 
 // Describe fills in an object's record: recorded says that the facts have records of its resource, and exists

@@ -62,8 +62,8 @@ func (i *inventory) total(resource string) int {
 }
 
 func (i *inventory) begin(res Resource) {
-	r, found := i.resources[res.String()]
-	if !found {
+	r, ok := i.resources[res.String()]
+	if !ok {
 		r = &resource{counts: map[string]int{}, kept: facts.Directories[keptObject]{}}
 		i.resources[res.String()] = r
 		i.order = nil
@@ -120,8 +120,8 @@ func (w *World) Begin(res Resource) {
 func (w *World) End(res Resource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r, found := w.inventory.resources[res.String()]
-	if !found || !r.listing {
+	r, ok := w.inventory.resources[res.String()]
+	if !ok || !r.listing {
 		return
 	}
 	w.inventory.end(r)
@@ -154,7 +154,7 @@ func (w *World) apply(res Resource, obj runtime.Object, added bool) error {
 	key := types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
 	keeps := false
 	if res != eventsResource { // evidence, not content
-		if known := r.kept.At(key); added && (known == nil || known.generation != r.generation) {
+		if kept := r.kept.At(key); added && (kept == nil || kept.generation != r.generation) {
 			w.inventory.count(r, key.Namespace, 1)
 		}
 		keeps = w.ownership.Keep(r.String(), key, m, specFinalizers(obj))

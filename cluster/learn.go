@@ -75,7 +75,7 @@ type Learner struct {
 	mu      sync.Mutex
 	waiting map[ownership.Ending]sighting
 	news    learned.Memory // not written yet
-	known   learned.Memory // as written
+	memory  learned.Memory // as written
 }
 
 type sighting struct {
@@ -107,7 +107,7 @@ func (l *Learner) Saw(r Removal) {
 	outside := account != "" && !r.Pod && !owners.RunsPods(account)
 	everywhere := r.Namespace == "" || owners.UpdatesEverywhere(r.User, r.Groups, r.Resource.String())
 	for _, finalizer := range r.Finalizers {
-		at := ownership.Ending{UID: r.UID, Finalizer: finalizer, Asked: r.Deleted.Unix()}
+		at := ownership.Ending{UID: r.UID, Finalizer: finalizer, Deletion: r.Deleted.Unix()}
 		before, again := l.waiting[at]
 		if !again && (len(l.waiting) >= maxRemovals || !owners.Carries(r.Resource.String(), key, r.UID, finalizer)) {
 			continue // there will be others, or its end could not be observed
@@ -129,7 +129,7 @@ func (l *Learner) Run(ctx context.Context) {
 	write := func() {
 		before, err := l.merge(ctx)
 		if err != nil && ctx.Err() == nil {
-			l.log.Warn("what was learned of finalizers is kept in memory only", "configMap", LearnedConfigMap, "error", err)
+			l.log.Warn("learned owners are kept in memory only", "configMap", LearnedConfigMap, "error", err)
 		}
 		if before || err != nil {
 			wrote = l.world.options.Now()
@@ -161,14 +161,14 @@ func (l *Learner) leave(ctx context.Context) {
 		return
 	}
 	if _, err := l.merge(ctx); err != nil {
-		l.log.Warn("what was learned of finalizers in the last minute is lost", "configMap", LearnedConfigMap, "error", err)
+		l.log.Warn("owners learned in the last minute are lost", "configMap", LearnedConfigMap, "error", err)
 	}
 }
 
 func (l *Learner) curious() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.known.Knows(l.news)
+	return !l.memory.Knows(l.news)
 }
 
 func (l *Learner) confirm() {
@@ -213,7 +213,7 @@ func (l *Learner) confirm() {
 
 // publish updates the facts. l.mu is held.
 func (l *Learner) publish() {
-	all := l.known.Clone()
+	all := l.memory.Clone()
 	all.Merge(l.news)
 	all.Prune(l.world.options.Now())
 	l.world.SetLearned(all)
@@ -234,7 +234,7 @@ func (l *Learner) merge(ctx context.Context) (wrote bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		l.known = merged
+		l.memory = merged
 	} else {
 		l.news.Merge(news)
 	}
@@ -281,7 +281,7 @@ func (l *Learner) read(cm *corev1.ConfigMap, now time.Time) (m learned.Memory, b
 	if len(cm.Data)+len(cm.BinaryData) == 0 {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.known.Clone(), true, nil
+		return l.memory.Clone(), true, nil
 	}
 	m, wrong, err := learned.Decode([]byte(cm.Data[LearnedKey]), now)
 	switch {
@@ -290,11 +290,11 @@ func (l *Learner) read(cm *corev1.ConfigMap, now time.Time) (m learned.Memory, b
 	case err != nil:
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		m, wrong = l.known.Clone(), err
+		m, wrong = l.memory.Clone(), err
 	case wrong == nil:
 		return m, false, nil
 	}
-	l.log.Warn("what makes no sense in the ConfigMap is ignored, and the ConfigMap is written anew", "configMap", LearnedConfigMap, "error", wrong)
+	l.log.Warn("invalid entries of the ConfigMap are ignored, and the ConfigMap is rewritten", "configMap", LearnedConfigMap, "error", wrong)
 	return m, true, nil
 }
 
@@ -313,10 +313,10 @@ func (w *World) recall(cm *corev1.ConfigMap) error {
 func (w *World) Recall(ctx context.Context, client typedcorev1.ConfigMapsGetter, namespace string, log *slog.Logger) {
 	cm, err := client.ConfigMaps(namespace).Get(ctx, LearnedConfigMap, metav1.GetOptions{})
 	if err != nil {
-		log.Debug("nothing that was learned of finalizers is known", "configMap", namespace+"/"+LearnedConfigMap, "error", err)
+		log.Debug("no learned owners are known", "configMap", namespace+"/"+LearnedConfigMap, "error", err)
 		return
 	}
 	if err := w.recall(cm); err != nil {
-		log.Warn("what makes no sense in the ConfigMap is ignored", "configMap", namespace+"/"+LearnedConfigMap, "error", err)
+		log.Warn("invalid entries of the ConfigMap are ignored", "configMap", namespace+"/"+LearnedConfigMap, "error", err)
 	}
 }

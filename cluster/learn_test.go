@@ -134,11 +134,11 @@ func (s *school) owners() map[string]int { return s.ownersIn("a") }
 func (s *school) ownersIn(namespace string) map[string]int {
 	s.world.mu.RLock()
 	defer s.world.mu.RUnlock()
-	found := map[string]int{}
+	owners := map[string]int{}
 	for _, o := range s.world.ownership.Learned("x.io/f", "gizmos.x.io", namespace) {
-		found[o.Identity] = o.Objects
+		owners[o.Identity] = o.Objects
 	}
-	return found
+	return owners
 }
 
 func (s *school) written() string {

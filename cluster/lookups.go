@@ -46,18 +46,18 @@ func holding(at ownership.Setting) refusals.Lookup {
 }
 
 // TakeIn sets the results of Lookups. Missing ones stay open.
-func (w *World) TakeIn(found map[refusals.Lookup]refusals.Found) {
+func (w *World) TakeIn(results map[refusals.Lookup]refusals.LookupResult) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	settings := map[ownership.Setting]string{}
 	for _, at := range w.ownership.Settings() {
-		if of, known := found[holding(at)]; known && len(of.Objects) == 1 {
+		if of, exists := results[holding(at)]; exists && len(of.Objects) == 1 {
 			settings[at], _, _ = unstructured.NestedString(of.Objects[0].Object, "data", at.Key)
 		}
 	}
 	w.ownership.TakeSettings(settings)
-	maps.DeleteFunc(found, func(l refusals.Lookup, _ refusals.Found) bool { return l.Kind.Empty() && l.Name != "" }) // the settings
-	w.refusals.TakeIn(found)
+	maps.DeleteFunc(results, func(l refusals.Lookup, _ refusals.LookupResult) bool { return l.Kind.Empty() && l.Name != "" }) // the settings
+	w.refusals.TakeIn(results)
 }
 
 // readFrom reports whether there were lookups. Objects missing from manifests may exist in the cluster.
@@ -70,9 +70,9 @@ func (w *World) readFrom(all []*unstructured.Unstructured) bool {
 		return false
 	}
 	scopes, mapped := Defined(all, "spec", "scope"), Resources(all)
-	looked, left := map[refusals.Lookup]refusals.Found{}, MaxRead
+	results, left := map[refusals.Lookup]refusals.LookupResult{}, MaxRead
 	for _, lookup := range lookups {
-		var found refusals.Found
+		var result refusals.LookupResult
 		namespaced, is := true, func(obj *unstructured.Unstructured) bool {
 			return mapped[obj.GroupVersionKind()].GroupVersionResource == lookup.Resource
 		}
@@ -84,27 +84,27 @@ func (w *World) readFrom(all []*unstructured.Unstructured) bool {
 			if err != nil {
 				continue // it was parsed before
 			}
-			found.Err = lookup.Usable(namespaced, scope != "")
+			result.Err = lookup.Usable(namespaced, scope != "")
 			is = func(obj *unstructured.Unstructured) bool {
 				return obj.GroupVersionKind() == lookup.Kind && selector.Matches(labels.Set(obj.GetLabels()))
 			}
 		}
 		for _, obj := range all {
-			if found.Err == nil && is(obj) && (!namespaced || obj.GetNamespace() == lookup.Namespace) && (lookup.Name == "" || obj.GetName() == lookup.Name) {
-				found.Objects = append(found.Objects, obj)
+			if result.Err == nil && is(obj) && (!namespaced || obj.GetNamespace() == lookup.Namespace) && (lookup.Name == "" || obj.GetName() == lookup.Name) {
+				result.Objects = append(result.Objects, obj)
 			}
 		}
 		switch {
-		case parameters && (w.options.Manifests != nil && len(found.Objects) == 0 || lookup.Kind.Kind == "Secret" && slices.Contains(facts.BuiltinGroups(), lookup.Kind.Group)):
+		case parameters && (w.options.Manifests != nil && len(result.Objects) == 0 || lookup.Kind.Kind == "Secret" && slices.Contains(facts.BuiltinGroups(), lookup.Kind.Group)):
 			continue
-		case !parameters && len(found.Objects) > left:
+		case !parameters && len(result.Objects) > left:
 			continue
 		case !parameters:
-			left -= len(found.Objects)
+			left -= len(result.Objects)
 		}
-		looked[lookup] = found
+		results[lookup] = result
 	}
-	w.refusals.TakeIn(looked)
+	w.refusals.TakeIn(results)
 	return true
 }
 

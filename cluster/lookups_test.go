@@ -51,8 +51,8 @@ func TestSettings(t *testing.T) {
 	if len(lookups) != 1 || state() != Alive {
 		t.Fatalf("lookups %v, state %v", lookups, state())
 	}
-	confined := func(value string) map[refusals.Lookup]refusals.Found {
-		return map[refusals.Lookup]refusals.Found{lookups[0]: {Objects: []*unstructured.Unstructured{{Object: map[string]any{"data": map[string]any{"watch": value}}}}}}
+	confined := func(value string) map[refusals.Lookup]refusals.LookupResult {
+		return map[refusals.Lookup]refusals.LookupResult{lookups[0]: {Objects: []*unstructured.Unstructured{{Object: map[string]any{"data": map[string]any{"watch": value}}}}}}
 	}
 	for value, want := range map[string]string{"prod": Unknown, "": Alive} {
 		if w.TakeIn(confined(value)); state() != want {

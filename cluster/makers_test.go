@@ -18,7 +18,7 @@ func TestMakers(t *testing.T) {
 		labelled  = `labels: {make.io/gadget-maker-name: m}`
 		withUID   = `labels: {make.io/gadget-maker-name: m, make.io/gadget-maker-id: 6f7a0d0e-6a0c-4c5e-8f58-0f9a3f1b2c3d}`
 		annotated = `annotations: {make.io/gadget-maker-name: m}`
-		stranger  = `labels: {make.io/operand-name: m, app.kubernetes.io/name: m, meta.helm.sh/release-name: m}`
+		foreign   = `labels: {make.io/operand-name: m, app.kubernetes.io/name: m, meta.helm.sh/release-name: m}`
 		kind      = `
 ---
 {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gadgetmakers.make.io}, spec: {group: make.io, scope: Cluster, names: {kind: GadgetMaker, plural: gadgetmakers}, versions: [{name: v1, served: true, storage: true}]}}
@@ -49,7 +49,7 @@ func TestMakers(t *testing.T) {
 		"owned, no kind":             {"the definition of its maker's kind was deleted", made(owned) + other + operator, "", Unknown, "was deleted with its kind", ""},
 		"labelled with UID, no kind": {"the definition of its maker's kind was deleted", made(withUID) + other + operator, "", Unknown, "was deleted with its kind", ""},
 		"labelled, no kind":          {"a label may have another meaning", made(labelled) + other + operator, "", Alive, "is ready under it", ""},
-		"other labels":               {"these name no maker", made(stranger) + kind + operator, "", Alive, "is ready under it", ""},
+		"other labels":               {"these name no maker", made(foreign) + kind + operator, "", Alive, "is ready under it", ""},
 		"hidden":                     {"an unseen maker does not certainly exist", made(labelled) + kind + hidden + operator, "", Unknown, "unseen: gadgetmakers.make.io (forbidden)", ""},
 		"declared":                   {"a declaration outweighs it", strings.Replace(made(labelled), "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: external},", 1) + kind + operator, "", Alive, "declared", ""},
 
@@ -74,8 +74,8 @@ func TestMakers(t *testing.T) {
 				t.Errorf("%s\ngot %s, want %s with %q: %s", tc.reason, got["state"], tc.state, tc.evidence, said)
 			}
 			var removers []string
-			found, _ := at(w, "removers", "").(map[string]any)
-			for what := range found {
+			entries, _ := at(w, "removers", "").(map[string]any)
+			for what := range entries {
 				if strings.Contains(what, "make.io") {
 					removers = append(removers, what)
 				}
@@ -88,11 +88,11 @@ func TestMakers(t *testing.T) {
 	}
 }
 
-func texts(list any) (found []string) {
+func texts(list any) (lines []string) {
 	items, _ := list.([]any)
 	for _, item := range items {
 		text, _ := item.(string)
-		found = append(found, text)
+		lines = append(lines, text)
 	}
-	return found
+	return lines
 }

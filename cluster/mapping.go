@@ -13,16 +13,16 @@ import (
 
 // Defined returns a path's values in CustomResourceDefinitions among objects, by defined kind.
 func Defined(objects []*unstructured.Unstructured, path ...string) map[schema.GroupKind]string {
-	found := map[schema.GroupKind]string{}
+	values := map[schema.GroupKind]string{}
 	for _, obj := range objects {
 		if obj.GetKind() != "CustomResourceDefinition" {
 			continue
 		}
 		group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
 		kind, _, _ := unstructured.NestedString(obj.Object, "spec", "names", "kind")
-		found[schema.GroupKind{Group: group, Kind: kind}], _, _ = unstructured.NestedString(obj.Object, path...)
+		values[schema.GroupKind{Group: group, Kind: kind}], _, _ = unstructured.NestedString(obj.Object, path...)
 	}
-	return found
+	return values
 }
 
 // Resources maps kinds by CustomResourceDefinitions among objects, else as Kubernetes guesses.

@@ -106,12 +106,12 @@ func (m Moment) Ownership() Verdicts {
 	if m.under == nil {
 		return verdicts
 	}
-	known := m.under.Ownership()
+	under := m.under.Ownership()
 	for finalizer, verdict := range verdicts {
 		v, _ := verdict.(map[string]any)
 		recorded, _ := facts.Lookup(m.under.doc, "finalizers", finalizer, m.request.GroupResource().String()).(map[string]any)
 		if v["state"] == Unasked && len(recorded) > 0 {
-			verdicts[finalizer] = known[finalizer]
+			verdicts[finalizer] = under[finalizer]
 		}
 	}
 	return verdicts
@@ -142,11 +142,11 @@ func (m Moment) objects() []map[string]any {
 
 // Refusals returns the request's immediate refusals.
 func (m Moment) Refusals() []any {
-	found := m.world.refusals.Of(m.request)
+	refusals := m.world.refusals.Of(m.request)
 	if m.under != nil {
-		found = append(found, m.under.Refusals()...)
+		refusals = append(refusals, m.under.Refusals()...)
 	}
-	return append(found, m.orphaned()...)
+	return append(refusals, m.orphaned()...)
 }
 
 // orphaned returns the refusals of webhooks whose Services a command other than kubectl delete deletes before
@@ -196,13 +196,13 @@ func (m Moment) Knows() bool {
 func (w *World) verdicts(obj *unstructured.Unstructured, res schema.GroupResource, specFinalizers []string) map[string]any {
 	verdicts := w.ownership.Ownership(obj, res, specFinalizers)
 	for finalizer, lacks := range w.references.Missing(res.String(), obj) {
-		verdict, known := verdicts[finalizer].(map[string]any)
-		if !known {
+		verdict, ok := verdicts[finalizer].(map[string]any)
+		if !ok {
 			continue
 		}
 		verdict = maps.Clone(verdict) // it is shared
-		for field, found := range lacks {
-			verdict[field] = found
+		for field, values := range lacks {
+			verdict[field] = values
 		}
 		verdicts[finalizer] = verdict
 	}

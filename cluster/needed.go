@@ -20,27 +20,27 @@ type Needed struct {
 }
 
 // Needs returns the needed objects that were not requested yet.
-func (w *World) Needs(namespace string) (found []Needed) {
+func (w *World) Needs(namespace string) (needs []Needed) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	for _, thing := range w.references.Unknown(namespace) {
-		_, asked := w.asked[thing]
-		if r := w.inventory.resources[thing.Resource]; !asked && r != nil && r.named && thing.Namespace != "" && len(w.asked)+len(found) < maxAsked {
-			found = append(found, Needed{r.Resource, thing.NamespacedName})
+		_, done := w.requested[thing]
+		if r := w.inventory.resources[thing.Resource]; !done && r != nil && r.named && thing.Namespace != "" && len(w.requested)+len(needs) < maxAsked {
+			needs = append(needs, Needed{r.Resource, thing.NamespacedName})
 		}
 	}
-	return found
+	return needs
 }
 
 // Answered records the answers to requests for Needs.
-func (w *World) Answered(wanted []Needed, answers []error) {
+func (w *World) Answered(needs []Needed, answers []error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.asked == nil {
-		w.asked = map[references.Thing]error{}
+	if w.requested == nil {
+		w.requested = map[references.Thing]error{}
 	}
-	for i, a := range wanted {
-		w.asked[references.Thing{Resource: a.Resource.String(), NamespacedName: a.NamespacedName}] = answers[i]
+	for i, a := range needs {
+		w.requested[references.Thing{Resource: a.Resource.String(), NamespacedName: a.NamespacedName}] = answers[i]
 	}
 	w.references.UpdateVisibility()
 }
@@ -55,11 +55,11 @@ func (w *World) Unread(namespace string) (unread []Unread) {
 	for _, thing := range w.references.Unknown(namespace) {
 		reason, hidden := w.sight.Hidden(thing.Resource)
 		named := thing.Resource + " " + thing.NamespacedName.String()
-		switch err := w.asked[thing]; {
+		switch err := w.requested[thing]; {
 		case err != nil:
 			unread = append(unread, Unread{What: named, Reason: facts.Shorten(err.Error(), facts.MaxText)})
-		case thing.Namespace != namespace && len(w.asked) >= maxAsked:
-			unread = append(unread, Unread{What: named, Reason: fmt.Sprintf("more than %d things in other namespaces are needed", maxAsked)})
+		case thing.Namespace != namespace && len(w.requested) >= maxAsked:
+			unread = append(unread, Unread{What: named, Reason: fmt.Sprintf("more than %d objects in other namespaces are needed", maxAsked)})
 		case hidden && reason != facts.UnseenElsewhere:
 			unread = append(unread, Unread{Resource: thing.Resource, Reason: reason})
 		}

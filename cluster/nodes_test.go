@@ -29,8 +29,8 @@ func TestOddNodes(t *testing.T) {
 				t.Errorf("%s\nready: got %v, want %v", tc.reason, got, tc.ready)
 			}
 			var bugs []string
-			found, _ := at(w, "nodes", "n1", "bugs").(map[string]any)
-			for id := range found {
+			entries, _ := at(w, "nodes", "n1", "bugs").(map[string]any)
+			for id := range entries {
 				bugs = append(bugs, id)
 			}
 			if diff := cmp.Diff(tc.bugs, bugs); diff != "" {

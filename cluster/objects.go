@@ -210,14 +210,14 @@ func (w *World) keepConfigMap(obj *unstructured.Unstructured) error {
 	return err
 }
 
-func eventsAmong(objects []*unstructured.Unstructured) (found []corev1.Event) {
+func eventsAmong(objects []*unstructured.Unstructured) (events []corev1.Event) {
 	for _, obj := range objects {
 		var e corev1.Event
 		if obj.GetKind() == "Event" && Decode(obj, &e) == nil {
-			found = append(found, e)
+			events = append(events, e)
 		}
 	}
-	return found
+	return events
 }
 
 // together returns the objects' places in a set, all 0 unless ordered.

@@ -346,12 +346,12 @@ func TestOwnershipTellsWhatMustBeCreated(t *testing.T) {
 func TestOwnershipOfNamed(t *testing.T) {
 	declared := strings.Replace(gadget, "name: it,", "name: it, annotations: {termguard.dev/finalizer-owner: Deployment/ops/one},", 1) + as("one", anAccount, running)
 	named := &metav1.ObjectMeta{Namespace: "a", Name: "it", Finalizers: []string{"x.io/cleanup"}}
-	stranger := &metav1.ObjectMeta{Namespace: "a", Name: "other", Finalizers: []string{"x.io/cleanup"}}
+	other := &metav1.ObjectMeta{Namespace: "a", Name: "other", Finalizers: []string{"x.io/cleanup"}}
 	itself := &metav1.ObjectMeta{Namespace: "a", Name: "it", UID: "u", Finalizers: []string{"x.io/cleanup"}}
 	got := map[string]any{}
 	w := world(t, declared)
 	for reason, obj := range map[string]*metav1.ObjectMeta{
-		"known by its name": named, "unknown": stranger, "with a UID it speaks for itself": itself,
+		"known by its name": named, "unknown": other, "with a UID it speaks for itself": itself,
 	} {
 		verdict, _ := w.Ownership(obj, schema.GroupResource{Group: "x.io", Resource: "gadgets"}, nil)["x.io/cleanup"].(map[string]any)
 		got[reason] = verdict["state"]

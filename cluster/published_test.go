@@ -48,10 +48,10 @@ type shape struct {
 	aggregated                        bool // they reach the account by an aggregated role
 	// unproven has the verdicts without a catalog entry, with the operator at work and scaled to
 	// zero, if its rules do not make it the resource's controller.
-	unproven []judged
+	unproven []outcome
 }
 
-type judged struct{ state, certainty string }
+type outcome struct{ state, certainty string }
 
 // shapes are operators in wide use, by name.
 var shapes = map[string]shape{
@@ -75,7 +75,7 @@ var shapes = map[string]shape{
 			`{apiGroups: [source.toolkit.fluxcd.io], resources: ["*"], verbs: ["*"]}`,
 			`{apiGroups: [kustomize.toolkit.fluxcd.io], resources: ["*"], verbs: ["*"]}`,
 		},
-		unproven: []judged{{Unknown, "may"}, {Down, "will"}}, // a wildcard says who may, not who does
+		unproven: []outcome{{Unknown, "may"}, {Down, "will"}}, // a wildcard says who may, not who does
 	},
 	"Crossplane": {
 		source: "github.com/crossplane/crossplane: cluster/charts/crossplane/templates/{deployment,clusterrole,clusterrolebinding}.yaml, internal/controller/apiextensions/definition/reconciler.go",
@@ -83,7 +83,7 @@ var shapes = map[string]shape{
 		finalizer: "defined.apiextensions.crossplane.io",
 		workload:  "Deployment", namespace: "crossplane-system", name: "crossplane", labels: "app: crossplane",
 		account: "crossplane", image: "xpkg.crossplane.io/crossplane/crossplane:latest", aggregated: true,
-		unproven: []judged{{Unknown, "may"}, {Down, "will"}}, // a wildcard says who may, not who does
+		unproven: []outcome{{Unknown, "may"}, {Down, "will"}}, // a wildcard says who may, not who does
 		rules:    []string{`{apiGroups: [apiextensions.crossplane.io, ops.crossplane.io, pkg.crossplane.io, protection.crossplane.io], resources: ["*"], verbs: ["*"]}`},
 	},
 	"Argo CD": {
@@ -91,7 +91,7 @@ var shapes = map[string]shape{
 		group:  "argoproj.io", version: "v1alpha1", plural: "applications", kind: "Application", finalizer: "resources-finalizer.argocd.argoproj.io",
 		workload: "StatefulSet", namespace: "argocd", name: "argocd-application-controller", labels: "app.kubernetes.io/name: argocd-application-controller",
 		account: "argocd-application-controller", image: "quay.io/argoproj/argocd:latest",
-		unproven: []judged{{Absent, "may"}, {Absent, "may"}}, // who may do everything is nobody's controller
+		unproven: []outcome{{Absent, "may"}, {Absent, "may"}}, // who may do everything is nobody's controller
 		rules:    []string{`{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}`},
 	},
 	"Rook": {
@@ -149,7 +149,7 @@ var shapes = map[string]shape{
 		group:  "velero.io", version: "v1", plural: "restores", kind: "Restore", finalizer: "restores.velero.io/external-resources-finalizer",
 		workload: "Deployment", namespace: "velero", name: "velero", labels: "component: velero, deploy: velero",
 		account: "velero", image: "velero/velero:latest",
-		unproven: []judged{{Absent, "may"}, {Absent, "may"}},                     // who may do everything is nobody's controller
+		unproven: []outcome{{Absent, "may"}, {Absent, "may"}},                    // who may do everything is nobody's controller
 		rules:    []string{`{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}`}, // cluster-admin
 	},
 	"KubeVirt": {
@@ -157,7 +157,7 @@ var shapes = map[string]shape{
 		group:  "kubevirt.io", version: "v1", plural: "kubevirts", kind: "KubeVirt", finalizer: "kubevirt.io/foregroundDeleteKubeVirt",
 		workload: "Deployment", namespace: "kubevirt", name: "virt-operator", labels: "kubevirt.io: virt-operator",
 		account: "kubevirt-operator", image: "quay.io/kubevirt/virt-operator:latest",
-		unproven: []judged{{Unknown, "may"}, {Absent, "may"}}, // it may update no status
+		unproven: []outcome{{Unknown, "may"}, {Absent, "may"}}, // it may update no status
 		rules:    []string{`{apiGroups: [kubevirt.io], resources: [kubevirts], verbs: [get, list, watch, patch, update]}`},
 	},
 }
@@ -191,9 +191,9 @@ func (s shape) installed(pods int) string {
 		bound = "whole"
 	}
 	spec := fmt.Sprintf("serviceAccountName: %s, containers: [{name: c, image: %q}]", s.account, s.image)
-	wanted, status := fmt.Sprintf("replicas: %d, ", pods), fmt.Sprintf("{readyReplicas: %d}", pods)
+	size, status := fmt.Sprintf("replicas: %d, ", pods), fmt.Sprintf("{readyReplicas: %d}", pods)
 	if s.workload == "DaemonSet" {
-		wanted, status = "", fmt.Sprintf("{desiredNumberScheduled: %d, numberReady: %d}", pods, pods)
+		size, status = "", fmt.Sprintf("{desiredNumberScheduled: %d, numberReady: %d}", pods, pods)
 	}
 	text := fmt.Sprintf(`
 ---
@@ -204,7 +204,7 @@ func (s shape) installed(pods int) string {
 {apiVersion: rbac.authorization.k8s.io/v1, kind: %[9]sRole, metadata: {name: op%[10]s%[11]s}, rules: [%[12]s]}
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: %[9]sRoleBinding, metadata: {name: op%[10]s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: %[9]sRole, name: %[13]s}, subjects: [{kind: ServiceAccount, name: %[1]s, namespace: %[2]s}]}
-`, s.account, s.namespace, s.workload, s.name, s.labels, wanted, spec, status, role, kind, labels, strings.Join(s.rules, ", "), bound) + aggregation
+`, s.account, s.namespace, s.workload, s.name, s.labels, size, spec, status, role, kind, labels, strings.Join(s.rules, ", "), bound) + aggregation
 	for n := range pods {
 		text += fmt.Sprintf(`
 ---
@@ -218,22 +218,22 @@ func (s shape) installed(pods int) string {
 // deleted before their objects, with the catalog and with an empty one.
 func TestPublishedShapes(t *testing.T) {
 	for name, s := range shapes {
-		strangers := []judged{{Alive, "will"}, {Down, "will"}}
+		strangers := []outcome{{Alive, "will"}, {Down, "will"}}
 		if s.unproven != nil {
 			strangers = s.unproven
 		}
 		for state, tc := range map[string]struct {
-			cluster         string
-			known, stranger judged
+			cluster             string
+			catalogued, foreign outcome
 		}{
-			"at work":           {s.left() + s.installed(1), judged{Alive, "will"}, strangers[0]},
-			"scaled to nothing": {s.left() + s.installed(0), judged{Down, "will"}, strangers[1]},
-			"removed":           {s.left(), judged{Absent, "will"}, judged{Absent, "may"}},
+			"at work":           {s.left() + s.installed(1), outcome{Alive, "will"}, strangers[0]},
+			"scaled to nothing": {s.left() + s.installed(0), outcome{Down, "will"}, strangers[1]},
+			"removed":           {s.left(), outcome{Absent, "will"}, outcome{Absent, "may"}},
 		} {
 			for who, c := range map[string]struct {
 				catalog *catalog.Catalog
-				want    judged
-			}{"known": {nil, tc.known}, "stranger": {&catalog.Catalog{}, tc.stranger}} {
+				want    outcome
+			}{"known": {nil, tc.catalogued}, "stranger": {&catalog.Catalog{}, tc.foreign}} {
 				t.Run(name+"/"+state+"/"+who, func(t *testing.T) {
 					list := objects(t, tc.cluster)
 					w, err := FromObjects(Options{Now: func() time.Time { return time.Unix(0, 0) }, Catalog: c.catalog}, list)
@@ -241,7 +241,7 @@ func TestPublishedShapes(t *testing.T) {
 						t.Fatal(err)
 					}
 					got, _ := w.Ownership(list[1], schema.GroupResource{Group: s.group, Resource: s.plural}, nil)[s.finalizer].(map[string]any)
-					if diff := cmp.Diff(c.want, judged{fmt.Sprint(got["state"]), fmt.Sprint(got["certainty"])}, cmp.AllowUnexported(judged{})); diff != "" {
+					if diff := cmp.Diff(c.want, outcome{fmt.Sprint(got["state"]), fmt.Sprint(got["certainty"])}, cmp.AllowUnexported(outcome{})); diff != "" {
 						t.Errorf("%s\n-want +got\n%s%v", s.source, diff, got["evidence"])
 					}
 				})

@@ -119,8 +119,8 @@ func sectionLines(w *World, section string) []string {
 			}
 		}
 	}
-	found, _ := at(w, section).(map[string]any)
-	walk(nil, found)
+	entries, _ := at(w, section).(map[string]any)
+	walk(nil, entries)
 	slices.Sort(lines)
 	return lines
 }
@@ -334,7 +334,7 @@ func TestManyReferrers(t *testing.T) {
 func TestMissing(t *testing.T) {
 	gr := schema.GroupResource{Group: "x.io", Resource: "gadgets"}
 	gadget := objects(t, gadgetIn("a", "g", "secret: s, configs: [c], unserved: u"))[0]
-	known := []string{plainIn("Secret", "b", "s"), plainIn("ConfigMap", "b", "c")}
+	needs := []string{plainIn("Secret", "b", "s"), plainIn("ConfigMap", "b", "c")}
 	missing := func(w *World, obj metav1.Object) any {
 		return facts.Lookup(w.Ownership(obj, gr, nil), "x.io/need", "missing")
 	}
@@ -342,17 +342,17 @@ func TestMissing(t *testing.T) {
 		map[string]any{"resource": "secrets", "namespace": "a", "name": "s", "without": "hangs"},
 		map[string]any{"resource": "configmaps", "namespace": "a", "name": "c", "without": "may"},
 	}
-	w := refsIn(t, false, append(known, gadgetIn("a", "other", ""))...)
+	w := refsIn(t, false, append(needs, gadgetIn("a", "other", ""))...)
 	if diff := cmp.Diff(want, missing(w, gadget)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if got := missing(w, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "g", UID: types.UID("u"), Finalizers: []string{"x.io/need"}}}); got != nil {
 		t.Errorf("an object known by metadata alone has no references: %v", got)
 	}
-	if got := missing(refsIn(t, false, append(known, gadgetIn("a", "other", ""), plainIn("Secret", "a", "s"), plainIn("ConfigMap", "a", "c"))...), gadget); got != nil {
+	if got := missing(refsIn(t, false, append(needs, gadgetIn("a", "other", ""), plainIn("Secret", "a", "s"), plainIn("ConfigMap", "a", "c"))...), gadget); got != nil {
 		t.Errorf("nothing is missing: %v", got)
 	}
-	if got := missing(refsIn(t, true, append(known, gadgetIn("a", "other", ""))...), gadget); got != nil {
+	if got := missing(refsIn(t, true, append(needs, gadgetIn("a", "other", ""))...), gadget); got != nil {
 		t.Errorf("manifests prove no absence: %v", got)
 	}
 }

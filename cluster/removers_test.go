@@ -78,7 +78,7 @@ func TestRemovers(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
 			}
-			if _, found := at(w, "removers", "ops", "serviceaccounts/one").(map[string]any); !found {
+			if _, ok := at(w, "removers", "ops", "serviceaccounts/one").(map[string]any); !ok {
 				t.Error("no remover depends on the service account: the owner was not recognized")
 			}
 		})

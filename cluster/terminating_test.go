@@ -40,8 +40,8 @@ func TestTerminating(t *testing.T) {
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Errorf("in all namespaces: -want, +got:\n%s", diff)
 	}
-	if found := at(w, "terminating", "kubernetes.io/pvc-protection"); found != nil {
-		t.Errorf("finalizers of Kubernetes belong to another policy: %v", found)
+	if entry := at(w, "terminating", "kubernetes.io/pvc-protection"); entry != nil {
+		t.Errorf("finalizers of Kubernetes belong to another policy: %v", entry)
 	}
 	groups, _ := at(w, "finalized", "a", "x.io/f", "configmaps").(map[string]any)
 	for _, group := range groups {

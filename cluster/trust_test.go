@@ -113,12 +113,12 @@ func TestTryCertificates(t *testing.T) {
 		want     string // what the reason begins with, "" for none
 	}{
 		"fits":          {"the authority vouches for the name that the API server uses", &right, rightPEM, ""},
-		"another":       {"an authority that did not sign it", &right, otherPEM, "untrusted: what answers at Service ops/guard has a certificate that caBundle does not vouch for: x509: certificate signed by unknown authority"},
-		"another name":  {"the certificate is for another Service", &other, otherPEM, "untrusted: what answers at Service ops/guard has a certificate that caBundle does not vouch for: x509: certificate is valid for other.ops.svc"},
+		"another":       {"an authority that did not sign it", &right, otherPEM, "untrusted: the certificate of Service ops/guard is not signed by caBundle: x509: certificate signed by unknown authority"},
+		"another name":  {"the certificate is for another Service", &other, otherPEM, "untrusted: the certificate of Service ops/guard is not signed by caBundle: x509: certificate is valid for other.ops.svc"},
 		"either":        {"one of two authorities is enough", &right, otherPEM + rightPEM, ""},
 		"system":        {"without caBundle the system's authorities count, which do not sign for Services", &right, "", "untrusted: "},
 		"refused":       {"a backend that does not answer proves nothing: the API server may be closer", nil, rightPEM, ""},
-		"expired":       {"no handshake is needed", nil, expiredPEM, "untrusted: what caBundle trusts expired on "},
+		"expired":       {"no handshake is needed", nil, expiredPEM, "untrusted: the authority in caBundle expired on "},
 		"one expired":   {"the other is still good", &right, expiredPEM + rightPEM, ""},
 		"nothing in it": {"a placeholder that was not replaced", nil, "\n", "untrusted: caBundle holds no certificate"},
 	}
@@ -158,7 +158,7 @@ func TestStoredCertificates(t *testing.T) {
 	behind := `---
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: guard, namespace: ops}, spec: {template: {metadata: {labels: {app: guard}}, spec: {volumes: [{name: tls, secret: {secretName: guard-tls}}]}}}}
 `
-	const mounted = "untrusted: what answers at Service ops/guard has a certificate that caBundle does not vouch for: Secret ops/guard-tls, which its pods mount: "
+	const mounted = "untrusted: the certificate of Service ops/guard is not signed by caBundle: Secret ops/guard-tls, which its pods mount: "
 	deletion := func(kind, resource, namespace, name string) *question.Request {
 		return question.Target{Kind: schema.GroupVersionKind{Version: "v1", Kind: kind}, Resource: schema.GroupVersionResource{Version: "v1", Resource: resource}, Namespace: namespace, Name: name}.Delete(nil)
 	}
@@ -180,11 +180,11 @@ func TestStoredCertificates(t *testing.T) {
 		"Content":       {"a namespace needs the deletion of its content", "", rightPEM, renewedPEM, "", namespace, mounted, ""},
 		"NoContent":     {"the webhook sees nothing of it", "", rightPEM, renewedPEM, "", deletion("Namespace", "namespaces", "", "ops"), "", ""},
 		"Unseen":        {"", "cert-manager.io/x: 'z'", rightPEM, "", "", it, "", "certificate of webhook guard/deny.x.io: the pods of Service ops/guard mount no Secret"},
-		"Injected":      {"the certificate counts before the authority", "cert-manager.io/inject-ca-from: ops/guard", rightPEM, renewedPEM, rightPEM, namespace, "untrusted: what answers at Service ops/guard has a certificate that caBundle does not vouch for: Secret ops/issued, the source for cert-manager.io/inject-ca-from: x509", ""},
+		"Injected":      {"the certificate counts before the authority", "cert-manager.io/inject-ca-from: ops/guard", rightPEM, renewedPEM, rightPEM, namespace, "untrusted: the certificate of Service ops/guard is not signed by caBundle: Secret ops/issued, the source for cert-manager.io/inject-ca-from: x509", ""},
 		"InjectedFit":   {"", "cert-manager.io/inject-ca-from: ops/guard", rightPEM, rightPEM, "", namespace, "", ""},
-		"Authority":     {"its webhook issues itself a certificate by it", "cert-manager.io/inject-ca-from-secret: ops/issued", rightPEM, otherPEM, renewedPEM, it, "untrusted: caBundle for Service ops/guard does not vouch for the authority that belongs there: Secret ops/issued, the source for cert-manager.io/inject-ca-from-secret: x509", ""},
+		"Authority":     {"its webhook issues itself a certificate by it", "cert-manager.io/inject-ca-from-secret: ops/issued", rightPEM, otherPEM, renewedPEM, it, "untrusted: caBundle for Service ops/guard does not have the authority that belongs there: Secret ops/issued, the source for cert-manager.io/inject-ca-from-secret: x509", ""},
 		"AuthorityFits": {"", "cert-manager.io/inject-ca-from-secret: ops/issued", rightPEM, "", rightPEM, it, "", ""},
-		"APIServer":     {"", "cert-manager.io/inject-apiserver-ca: 'true'", rightPEM, "", renewedPEM, it, "untrusted: caBundle for Service ops/guard does not vouch for the authority that belongs there: ConfigMap kube-system/kube-root-ca.crt, the source for cert-manager.io/inject-apiserver-ca: x509", ""},
+		"APIServer":     {"", "cert-manager.io/inject-apiserver-ca: 'true'", rightPEM, "", renewedPEM, it, "untrusted: caBundle for Service ops/guard does not have the authority that belongs there: ConfigMap kube-system/kube-root-ca.crt, the source for cert-manager.io/inject-apiserver-ca: x509", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(guarded(tc.caBundle), "clusterIP: 10.96.0.50", "clusterIP: 10.96.0.50, selector: {app: guard}", 1)
@@ -288,8 +288,8 @@ status: {storedVersions: [v1]}
 			return net.Dial("tcp", serve(t, right))
 		}), nil)
 		w.Settle()
-		reason, found := at(w, "unconverted", "things.x.io", "backend", "reason").(string)
-		if found != want || want && !strings.Contains(reason, "caBundle does not vouch for") {
+		reason, ok := at(w, "unconverted", "things.x.io", "backend", "reason").(string)
+		if ok != want || want && !strings.Contains(reason, "is not signed by caBundle") {
 			t.Errorf("caBundle fits %v: got %q", !want, reason)
 		}
 	}

@@ -76,11 +76,11 @@ func TestNotAliveAMinuteLater(t *testing.T) {
 				}
 				options := Options{Now: func() time.Time { return now }}
 				if from.catalog != "" {
-					known, err := catalog.Parse([]byte("- {finalizer: x.io/cleanup, resources: [gadgets.x.io], owner: X, component: in-cluster, source: x, " + from.catalog + "}"))
+					entries, err := catalog.Parse([]byte("- {finalizer: x.io/cleanup, resources: [gadgets.x.io], owner: X, component: in-cluster, source: x, " + from.catalog + "}"))
 					if err != nil {
 						t.Fatal(err)
 					}
-					options.Catalog = known
+					options.Catalog = entries
 				}
 				w, err := FromObjects(options, objects(t, text))
 				if err != nil {

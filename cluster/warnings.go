@@ -51,14 +51,14 @@ func (w *World) KeepWarnings(resource schema.GroupResource, object metav1.Object
 func EventsOf(namespace string) string { return cmp.Or(namespace, metav1.NamespaceDefault) }
 
 func warningsIn(events []corev1.Event) map[subject]map[string]warning {
-	found := map[subject]map[string]warning{}
+	warnings := map[subject]map[string]warning{}
 	for i := range events {
 		e := &events[i]
 		about := subject{e.Namespace, e.InvolvedObject.UID}
-		of, reason := found[about], facts.Shorten(e.Reason, facts.MaxText)
+		of, reason := warnings[about], facts.Shorten(e.Reason, facts.MaxText)
 		if of == nil {
 			of = map[string]warning{}
-			found[about] = of
+			warnings[about] = of
 		}
 		sum, again := of[reason]
 		if !again && len(of) == maxReasons {
@@ -74,7 +74,7 @@ func warningsIn(events []corev1.Event) map[subject]map[string]warning {
 		}
 		of[reason] = sum
 	}
-	return found
+	return warnings
 }
 
 // warningsAbout returns conditions, if only users with rights to the object may create them. w.mu is held.

@@ -140,7 +140,7 @@ type World struct {
 
 	within string
 	// asked has the errors of objects requested by name.
-	asked map[references.Thing]error
+	requested map[references.Thing]error
 }
 
 // sections is the document's least number: lint makes many, and a growing map takes twice as much.
@@ -327,14 +327,14 @@ func (w *World) KeepSettled(ctx context.Context) {
 type contents struct{ w *World }
 
 func (c contents) Contents(namespace string) []refusals.Content {
-	var found []refusals.Content
+	var list []refusals.Content
 	for _, r := range c.w.inventory.sorted() {
 		if n := r.counts[namespace]; n > 0 && r.Namespaced == (namespace != "") {
 			held, finalizers := c.w.ownership.Held(r.String(), namespace)
-			found = append(found, refusals.Content{Resource: r.Resource, Count: n, Held: held, Finalizers: finalizers})
+			list = append(list, refusals.Content{Resource: r.Resource, Count: n, Held: held, Finalizers: finalizers})
 		}
 	}
-	return found
+	return list
 }
 
 func (c contents) Total(resource string) int { return c.w.inventory.total(resource) }
@@ -366,8 +366,8 @@ func (n named) Presence(resource string, key types.NamespacedName) references.Pr
 	}
 	if r.kept.At(key) == nil {
 		within := n.w.within == "" || !r.Namespaced || n.w.within == key.Namespace || n.w.readsWhole(r.Resource)
-		err, asked := n.w.asked[references.Thing{Resource: resource, NamespacedName: key}]
-		return references.Presence{Visible: (within || asked && err == nil) && n.w.options.Manifests == nil}
+		err, ok := n.w.requested[references.Thing{Resource: resource, NamespacedName: key}]
+		return references.Presence{Visible: (within || ok && err == nil) && n.w.options.Manifests == nil}
 	}
 	return references.Presence{Visible: true, Exists: true, Finalized: n.w.ownership.Holds(resource, key), Terminating: n.w.ownership.Leaving(resource, key)}
 }
@@ -390,15 +390,15 @@ func (n named) Undefined(kind schema.GroupKind) bool {
 }
 
 // Lets reports whether RBAC allows a deed to the account "namespace/name", "" for the finalizer's owner.
-func (n named) Allows(finalizer, resource, namespace string, operation catalog.Operation, account string) (lets, known bool, only []references.Thing) {
+func (n named) Allows(finalizer, resource, namespace string, operation catalog.Operation, account string) (lets, ok bool, only []references.Thing) {
 	on, actors := n.w.ownership.Resource(operation.Kind), []string{account}
 	if account == "" {
 		actors = n.w.ownership.Actors(finalizer, resource, namespace)
 	}
-	known = on != "" && len(actors) > 0
+	ok = on != "" && len(actors) > 0
 	for _, actor := range actors {
 		may, sure, by := n.w.ownership.Lets(actor, operation.Verb, on, operation.Namespace)
-		lets, known = lets || may, known && sure
+		lets, ok = lets || may, ok && sure
 		for _, r := range by {
 			only = append(only, references.Thing{Resource: r.Resource, NamespacedName: types.NamespacedName{Namespace: r.Namespace, Name: r.Name}})
 		}
@@ -406,7 +406,7 @@ func (n named) Allows(finalizer, resource, namespace string, operation catalog.O
 	if len(actors) > 1 {
 		only = nil // without the right of one, another may have it
 	}
-	return lets, known, only
+	return lets, ok, only
 }
 
 // SetVersion records the API server's gitVersion, with its known bugs.

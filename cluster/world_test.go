@@ -47,9 +47,9 @@ func world(t testing.TB, text string) *World {
 }
 
 // at returns the value at one path of the facts.
-func at(w *World, path ...string) (found any) {
-	w.View(func(doc map[string]any) { found = facts.Lookup(doc, path...) })
-	return found
+func at(w *World, path ...string) (value any) {
+	w.View(func(doc map[string]any) { value = facts.Lookup(doc, path...) })
+	return value
 }
 
 const kialiCRD = `

@@ -67,10 +67,10 @@ func TestClassesPage(t *testing.T) {
 	}
 	begin, end := "<!-- classes -->\n", "<!-- /classes -->"
 	before, rest, _ := strings.Cut(string(file), begin)
-	_, after, found := strings.Cut(rest, end)
+	_, after, ok := strings.Cut(rest, end)
 	want := before + begin + table.String() + end + after
 	switch {
-	case !found:
+	case !ok:
 		t.Fatal("docs/delete.md has no table of classes")
 	case want == string(file):
 	case os.Getenv("UPDATE_GOLDEN") == "":

@@ -33,7 +33,7 @@ func ParseConsents(values []string) (c Consents, err error) {
 		case at < 0:
 			return c, fmt.Errorf("--allow %s: unknown permission %q: want risk, restore, strip, strip=TYPE/NAMESPACE/NAME, foreign=TYPE/NAMESPACE/NAME or force=TYPE/NAME", value, class)
 		case mild(Class(class)):
-			return c, fmt.Errorf("--allow %s: --yes answers for that", value)
+			return c, fmt.Errorf("--allow %s: --yes allows that", value)
 		case named && (Class(class) == ClassRisk || Class(class) == ClassRestore):
 			return c, fmt.Errorf("--allow %s: %s names no object", value, class)
 		case !named && Classes[at].ByName:

@@ -136,7 +136,7 @@ func (h *Hands) weigh(ctx context.Context, s answer.Step, targets []answer.Subje
 		d.objects = append(d.objects, operand{o.Ref(), whose(object), o, class, meaningOf(class).ByName || class == ClassStrip && !goes})
 	}
 	if s.Hearsay != "" && worse(ClassOwn, d.class) != ClassOwn {
-		d.Advice = "it rests on " + s.Hearsay + ", which others may have written"
+		d.Advice = "it relies on " + s.Hearsay + ", which others may have written"
 	}
 	return d, nil
 }
@@ -203,7 +203,7 @@ func (h *Hands) do(ctx context.Context, s policies.Step) (results []string, err 
 		}
 		switch result, err := h.one(ctx, s.Action, o); {
 		case err != nil && ctx.Err() != nil:
-			return append(results, o.Ref()+" (no answer came: it may be done)"), errors.Join(append(failed, ctx.Err())...)
+			return append(results, o.Ref()+" (no response: it may be done)"), errors.Join(append(failed, ctx.Err())...)
 		case err != nil:
 			failed = append(failed, fmt.Errorf("%s: %w", o.Ref(), err))
 		default:
@@ -234,9 +234,9 @@ func (h *Hands) one(ctx context.Context, a *policies.Action, o policies.Object) 
 	case apierrors.IsNotFound(readErr):
 		return " was deleted meanwhile", nil
 	case readErr == nil && now.GetUID() != uid:
-		return " was deleted and created again: left alone", nil
+		return " was recreated: left alone", nil
 	case !errors.As(err, new(apierrors.APIStatus)):
-		return "", fmt.Errorf("no answer came, so it may be done: %w", answer.Explain(err))
+		return "", fmt.Errorf("no response, so it may be done: %w", answer.Explain(err))
 	}
 	return "", answer.Explain(err)
 }

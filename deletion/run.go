@@ -22,7 +22,7 @@ var (
 	// ErrLeft ends a run that leaves a target.
 	ErrLeft = errors.New("objects are left")
 	// ErrQuestion ends one that also leaves a question.
-	ErrQuestion = errors.New("a question is open")
+	ErrQuestion = errors.New("a step needs confirmation")
 
 	errChanged = errors.New("the answer has changed")
 )
@@ -306,7 +306,7 @@ func (r *Run) existing(ctx context.Context, targets []answer.Subject) (left []an
 }
 
 func errRecreated(s answer.Subject) error {
-	return fmt.Errorf("%s was deleted and created again: the new one is left alone, and the run ends; run it again for that one", s)
+	return fmt.Errorf("%s was recreated: the new one is left alone, and the run ends; run it again to delete that one", s)
 }
 
 // do takes steps until one fails. of precedes the results in the outcome; lead and format show them.

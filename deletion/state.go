@@ -46,7 +46,7 @@ func NewState(targets []answer.Subject, a answer.Answer, hearsay string) State {
 	}
 	for i := range v.Plan {
 		if len(v.unseen) > 0 {
-			v.Plan[i].Advice = cmp.Or(v.Plan[i].Advice, "not all that matters can be seen: "+v.unseen[0].String())
+			v.Plan[i].Advice = cmp.Or(v.Plan[i].Advice, "relevant facts are unseen: "+v.unseen[0].String())
 		} else if hearsay != "" {
 			v.Plan[i].Hearsay = cmp.Or(v.Plan[i].Hearsay, hearsay)
 		}

@@ -100,8 +100,8 @@ func find[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 func named[T runtime.Object](t *testing.T, objects []runtime.Object, name string) T {
 	t.Helper()
 	for _, o := range objects {
-		if found, ok := o.(T); ok && (name == "" || o.(metav1.Object).GetName() == name) {
-			return found
+		if object, ok := o.(T); ok && (name == "" || o.(metav1.Object).GetName() == name) {
+			return object
 		}
 	}
 	t.Fatalf("no %T %s", *new(T), name)
@@ -176,11 +176,11 @@ func TestSchemaKnowsTheConfig(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	known := values.Properties.Config.Properties
-	if diff := cmp.Diff(fields(reflect.TypeFor[config.Config](), "apiVersion", "kind"), slices.Sorted(maps.Keys(known))); diff != "" {
+	properties := values.Properties.Config.Properties
+	if diff := cmp.Diff(fields(reflect.TypeFor[config.Config](), "apiVersion", "kind"), slices.Sorted(maps.Keys(properties))); diff != "" {
 		t.Errorf("config: add it to deploy/chart/values.schema.json and values.yaml: -binary, +schema:\n%s", diff)
 	}
-	if diff := cmp.Diff(fields(reflect.TypeFor[config.Enforcement]()), slices.Sorted(maps.Keys(known["enforcement"].Properties))); diff != "" {
+	if diff := cmp.Diff(fields(reflect.TypeFor[config.Enforcement]()), slices.Sorted(maps.Keys(properties["enforcement"].Properties))); diff != "" {
 		t.Errorf("config.enforcement: -binary, +schema:\n%s", diff)
 	}
 }

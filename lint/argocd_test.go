@@ -131,8 +131,8 @@ func TestArgoInTheTopFolder(t *testing.T) {
 		}
 	}
 	for _, o := range []sets.Options{{Dir: dir, Paths: []string{"."}}, {Dir: base, Paths: []string{"repo"}}, {Dir: base, Paths: []string{"repo/app.yaml"}}, {Dir: base, Paths: []string{dir}}} {
-		if found := run(t, lint.Options{Input: o}).Findings; len(found) != 1 || found[0].Policy != "known-obstacle" {
-			t.Errorf("lint %s in %s: got %v, want one finding", o.Paths[0], o.Dir, found)
+		if findings := run(t, lint.Options{Input: o}).Findings; len(findings) != 1 || findings[0].Policy != "known-obstacle" {
+			t.Errorf("lint %s in %s: got %v, want one finding", o.Paths[0], o.Dir, findings)
 		}
 	}
 }
@@ -196,9 +196,9 @@ spec:
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := write(t, map[string]string{".git/HEAD": "", "sets/set.yaml": tc.set, "platform/argocd/kustomization.yaml": chart, "platform/web/a.yaml": "", "apps/web/a.yaml": ""})
-			found := run(t, lint.Options{Input: sets.Options{Paths: []string{"."}, Dir: dir}}).Findings
-			if reported := len(found) == 1 && found[0].Policy == "known-obstacle" && found[0].Place.File == "sets/set.yaml"; reported != tc.reported || len(found) > 1 {
-				t.Errorf("%s: got %v", tc.reason, found)
+			findings := run(t, lint.Options{Input: sets.Options{Paths: []string{"."}, Dir: dir}}).Findings
+			if reported := len(findings) == 1 && findings[0].Policy == "known-obstacle" && findings[0].Place.File == "sets/set.yaml"; reported != tc.reported || len(findings) > 1 {
+				t.Errorf("%s: got %v", tc.reason, findings)
 			}
 		})
 	}

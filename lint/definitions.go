@@ -67,18 +67,18 @@ func (r *run) readWorkloads(ctx context.Context) map[string][]*unstructured.Unst
 
 // runsWorkload reports whether a file has the workload, not scaled to zero.
 func (r *run) runsWorkload(ctx context.Context, w catalog.Workload) bool {
-	if known, found := r.running.Load(w); found {
-		return known.(bool)
+	if cached, ok := r.running.Load(w); ok {
+		return cached.(bool)
 	}
-	wanted, running := w, false
+	workload, running := w, false
 	var words []string
 	if catalog.Generic(w.Image) {
-		wanted.Image = ""
+		workload.Image = ""
 	} else {
 		words = append(words, w.Image)
 	}
 	if name, _, _ := strings.Cut(strings.TrimLeft(w.Name, "*"), "*"); catalog.Generic(name) {
-		wanted.Name = ""
+		workload.Name = ""
 	} else {
 		words = append(words, name)
 	}
@@ -89,7 +89,7 @@ func (r *run) runsWorkload(ctx context.Context, w catalog.Workload) bool {
 			image, _ := container["image"].(string)
 			images = append(images, image)
 		}
-		running = running || (!set || replicas > 0) && wanted.Matches(full.GetKind(), full.GetNamespace(), full.GetName(), images)
+		running = running || (!set || replicas > 0) && workload.Matches(full.GetKind(), full.GetNamespace(), full.GetName(), images)
 	})
 	r.running.Store(w, running)
 	return running
@@ -98,11 +98,11 @@ func (r *run) runsWorkload(ctx context.Context, w catalog.Workload) bool {
 // ownerOf returns no owner for a misspelt finalizer, and for an unknown one its domain's project, if a file
 // runs that.
 func (r *run) ownerOf(ctx context.Context, finalizer, resource, owner string) string {
-	domain, _, found := strings.Cut(finalizer, "/")
+	domain, _, ok := strings.Cut(finalizer, "/")
 	switch {
 	case r.misspelling(finalizer, resource) != "":
 		return ""
-	case owner != "" || !found:
+	case owner != "" || !ok:
 		return owner
 	}
 	for _, e := range cmp.Or(r.options.Catalog, catalog.Default()).Entries() {

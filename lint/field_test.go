@@ -36,7 +36,7 @@ func TestField(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(field, "manifests", entry.Name())
 			r := run(t, lint.Options{Input: sets.Options{Paths: []string{path}}})
-			want, judged := judgedLines(t, path)
+			want, count := judgedLines(t, path)
 			var got []string
 			inSets := slices.DeleteFunc(slices.Clone(r.Findings), func(f lint.Finding) bool { return f.Question != lint.DeleteSet })
 			others := slices.DeleteFunc(r.Findings, func(f lint.Finding) bool { return f.Question == lint.DeleteSet })
@@ -50,7 +50,7 @@ func TestField(t *testing.T) {
 			for _, p := range r.Problems {
 				got = append(got, fmt.Sprintf("%s:%d invalid-input", p.File, p.Line))
 			}
-			if judged == 0 {
+			if count == 0 {
 				t.Error("no line has a judgement")
 			}
 			slices.Sort(got)
@@ -63,7 +63,7 @@ func TestField(t *testing.T) {
 
 // judgedLines returns the findings that a manifest must give, and the number of its lines with a
 // judgement.
-func judgedLines(t *testing.T, path string) (want []string, judged int) {
+func judgedLines(t *testing.T, path string) (want []string, count int) {
 	t.Helper()
 	for _, file := range keptIn(path) {
 		text, err := os.ReadFile(file)
@@ -75,14 +75,14 @@ func judgedLines(t *testing.T, path string) (want []string, judged int) {
 			if m == nil {
 				continue
 			}
-			judged++
+			count++
 			if m[1] == "right" || m[1] == "debatable" {
 				want = append(want, fmt.Sprintf("%s:%d %s", filepath.ToSlash(file), i+1, m[2]))
 			}
 		}
 	}
 	slices.Sort(want)
-	return want, judged
+	return want, count
 }
 
 // keptIn returns the files of a kept manifest: itself, or the files of a folder.

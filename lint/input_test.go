@@ -38,15 +38,15 @@ func TestNames(t *testing.T) {
 		}
 	}
 	r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}}})
-	found := map[string]int{}
+	counts := map[string]int{}
 	for _, f := range r.Findings {
-		found[f.Place.File]++
+		counts[f.Place.File]++
 	}
 	want := map[string]int{}
 	for _, name := range names {
 		want[name] = 1
 	}
-	if diff := cmp.Diff(want, found); diff != "" || len(r.Problems) != 0 || r.Files != len(names) {
+	if diff := cmp.Diff(want, counts); diff != "" || len(r.Problems) != 0 || r.Files != len(names) {
 		t.Errorf("%d files, problems %v; -want, +got:\n%s", r.Files, r.Problems, diff)
 	}
 }

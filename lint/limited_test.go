@@ -44,8 +44,8 @@ func TestLimited(t *testing.T) {
 		if entry.Set == nil {
 			continue
 		}
-		tc, found := cases[entry.Finalizer]
-		if !found {
+		tc, ok := cases[entry.Finalizer]
+		if !ok {
 			t.Errorf("no case for finalizer %s, which only %+v sets", entry.Finalizer, *entry.Set)
 			continue
 		}

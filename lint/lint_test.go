@@ -194,7 +194,7 @@ func TestRun(t *testing.T) {
 		{"a webhook for pods with a label of a template", strings.Replace(fmt.Sprintf(webhook, "DELETE", "", "pods"), "  rules:", "  objectSelector: {matchLabels: {app: guard}}\n  rules:", 1), []string{"delete-namespace may webhook-backend-in-namespace: "}},
 		{"a webhook that sees its own pods", fmt.Sprintf(webhook, "CREATE", "", "pods"), []string{"-:27:3 apply may self-blocking-webhook"}},
 		{"a webhook that must allow the objects left in its namespace after its pods are deleted", fmt.Sprintf(webhook, "DELETE", "", "configmaps"), []string{"delete-namespace will webhook-backend-in-namespace: ", "apply may self-blocking-webhook: webhook guard.example.com fails closed and matches every namespace: while its backend is down, none of them can be deleted"}},
-		{"a webhook without rules", "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: later}\nwebhooks: [{name: a.b.c}]\n", []string{"note: what 1 webhook configuration (later) would see is unknown"}},
+		{"a webhook without rules", "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: later}\nwebhooks: [{name: a.b.c}]\n", []string{"note: the requests that 1 webhook configuration (later) matches are unknown"}},
 		{"a rendered chart names its template", "---\n# Source: web/templates/web.yaml\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {terminationGracePeriodSeconds: 900, containers: []}\n", []string{"-:6:39 (web/templates/web.yaml) apply may long-grace-period"}},
 		{"items of a List", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n  spec:\n    terminationGracePeriodSeconds: 900\n", []string{"-:8:36 apply may long-grace-period"}},
 		{"JSON", "{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"a\"},\n \"spec\": {\"terminationGracePeriodSeconds\": 900}}\n", []string{"-:2:44 apply may long-grace-period"}},
@@ -494,7 +494,7 @@ func TestBackslash(t *testing.T) {
 // the kustomization beside them does not name, such as kubebuilder's for certificates.
 func TestPatchLeftOver(t *testing.T) {
 	const patch = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: a, annotations: {cert-manager.io/inject-ca-from: a/b}}\n"
-	const unknown = "note: what 1 webhook configuration (a) would see is unknown: the rules are filled in at run time"
+	const unknown = "note: the requests that 1 webhook configuration (a) matches are unknown: the rules are filled in at run time"
 	for name, tc := range map[string]struct {
 		kustomization string
 		want          []string

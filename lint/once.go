@@ -18,7 +18,7 @@ func once(findings []Finding, causesOf func(Finding) []any) (kept []Finding, oth
 		causes := causesOf(f)
 		index := len(kept)
 		for _, cause := range causes {
-			if first, known := at[cause]; known {
+			if first, ok := at[cause]; ok {
 				index = min(index, first)
 			}
 		}

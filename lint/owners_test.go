@@ -40,7 +40,7 @@ func TestNamesake(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		reason, from, to string
-		found            int
+		findings         int
 	}{
 		"Another":  {"It runs another image, and may only read Clusters.", "", "", 0},
 		"Image":    {"Its image is Cluster API's.", "acme/machines", "mirror/cluster-api-controller", 1},
@@ -52,8 +52,8 @@ func TestNamesake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text := strings.Replace(provider, tc.from, tc.to, 1)
-			if r := run(t, lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(text)}}); len(r.Findings) != tc.found {
-				t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.found)
+			if r := run(t, lint.Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(text)}}); len(r.Findings) != tc.findings {
+				t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.findings)
 			}
 		})
 	}
@@ -66,7 +66,7 @@ func TestKin(t *testing.T) {
 	const configMap, mention = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndata: {a: kiali-operator}\n"
 	for name, tc := range map[string]struct {
 		reason, object, finalizer, operator string
-		found                               int
+		findings                            int
 	}{
 		"Project":  {"Its operator lies two folders away.", configMap, "kiali.io/other", kialiOperator, 0},
 		"Alone":    {"The project is not in the repository.", configMap, "kiali.io/other", "", 1},
@@ -79,8 +79,8 @@ func TestKin(t *testing.T) {
 			t.Parallel()
 			object := strings.Replace(tc.object, "}", ", finalizers: ["+tc.finalizer+"]}", 1)
 			dir := write(t, map[string]string{"apps/a.yaml": object, "infra/kiali/base/o.yaml": tc.operator})
-			if r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}}}); len(r.Findings) != tc.found {
-				t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.found)
+			if r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}}}); len(r.Findings) != tc.findings {
+				t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.findings)
 			}
 		})
 	}
@@ -92,9 +92,9 @@ func TestScaledToZero(t *testing.T) {
 	t.Parallel()
 	down := strings.Replace(kialiOperator, "spec:\n", "spec:\n  replicas: 0\n", 1)
 	for name, tc := range map[string]struct {
-		reason string
-		files  map[string]string
-		found  int
+		reason   string
+		files    map[string]string
+		findings int
 	}{
 		"Alone":      {"Nothing runs it.", map[string]string{"apps/o.yaml": down + kiali}, 1},
 		"Elsewhere":  {"Another folder runs it.", map[string]string{"apps/o.yaml": down + kiali, "infra/o.yaml": kialiOperator}, 0},
@@ -107,8 +107,8 @@ func TestScaledToZero(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := write(t, tc.files)
-			if r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}}}); len(r.Findings) != tc.found {
-				t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.found)
+			if r := run(t, lint.Options{Input: sets.Options{Dir: dir, Paths: []string{"."}}}); len(r.Findings) != tc.findings {
+				t.Errorf("%s: got %v, want %d findings", tc.reason, lines(r), tc.findings)
 			}
 		})
 	}

@@ -139,13 +139,13 @@ func compareFixture(t *testing.T, engine *policies.Engine, p policies.Policy, fi
 	if diff := cmp.Diff(handler.Findings, linted); diff != "" {
 		t.Errorf("%s: -handler, +lint:\n%s", file, diff)
 	}
-	wanted := map[int]bool{}
+	wantLines := map[int]bool{}
 	for i, line := range bytes.Split(text, []byte("\n")) {
 		if want.Match(line) {
-			wanted[i+1] = true
+			wantLines[i+1] = true
 		}
 	}
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(wanted)), slices.Sorted(maps.Keys(lines))); diff != "" {
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(wantLines)), slices.Sorted(maps.Keys(lines))); diff != "" {
 		t.Errorf("%s: lines of findings: -want, +got:\n%s", file, diff)
 	}
 	return true

@@ -75,7 +75,7 @@ const slow = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {terminatio
 const long = "apply may long-grace-period: a delete may wait up to 900 s for pods/%s: the grace period is 900 s"
 
 // nothing is the problem if no object was read because all need rendering.
-const nothing = ":1:1 problem: nothing was read: no object is here that needs no rendering, and the notes tell why nothing was rendered"
+const nothing = ":1:1 problem: nothing was read: every object here needs rendering, and the notes say why nothing was rendered"
 
 // TestRenderer has a stand-in render charts, with any failure of it, and checks the hint if there
 // is no renderer.
@@ -186,7 +186,7 @@ func TestKustomizations(t *testing.T) {
 		"Generated": {"What it generates has no file.", map[string]string{"kustomization.yaml": "configMapGenerator: [{name: c, literals: [a=b], options: {annotations: {x: z}}}]\npatches: [{target: {kind: ConfigMap}, patch: '[{\"op\": \"add\", \"path\": \"/metadata/finalizers\", \"value\": [\"example.com/x\"]}]'}]\n"},
 			[]string{"kustomization.yaml:1:1 (kustomization.yaml) apply may unowned-finalizer"}},
 		"Far": {"Remote files are not fetched, which one note says.", map[string]string{"a/kustomization.yaml": "namePrefix: a-\nresources: [https://example.com/x.yaml, pod.yaml]\n", "b/kustomization.yaml": "namePrefix: b-\nresources: [../a]\n", "c/kustomization.yaml": "resources: ['github.com/a/b?ref=v1']\nnamePrefix: c-\n", "a/pod.yaml": pod},
-			[]string{"a/pod.yaml:5:39 " + fmt.Sprintf(long, "it"), "note: 2 kustomizations (b, c) read as the files stand, without patches: the rest of what is needed is elsewhere, and nothing is fetched"}},
+			[]string{"a/pod.yaml:5:39 " + fmt.Sprintf(long, "it"), "note: 2 kustomizations (b, c) read as the files stand, without patches: other files that they need are not in the repository, and nothing is fetched"}},
 		"Itself":  {"One that names itself.", map[string]string{"a/kustomization.yaml": "namePrefix: a-\nresources: [../a, pod.yaml]\n", "a/pod.yaml": pod}, []string{"a/pod.yaml:5:39 ", notBuilt + "a: accumulating resources"}},
 		"Nothing": {"A patch that hits nothing.", map[string]string{"kustomization.yaml": "patches: [{path: patch.yaml}]\nresources: [pod.yaml]\n", "patch.yaml": strings.Replace(patch, "name: it", "name: other", 1), "pod.yaml": fast}, []string{"patch.yaml:5:34 ", notBuilt + `.: no resource matches strategic merge patch "Pod.v1.[noGrp]/other.[noNs]"`}},
 		"Circle":  {"Components in a circle.", map[string]string{"kustomization.yaml": "components: [b]\nresources: [pod.yaml]\n", "b/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncomponents: [../c]\n", "c/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncomponents: [../b]\n", "pod.yaml": pod}, []string{"pod.yaml:5:39 ", notBuilt + ".: ... cycle detected"}},

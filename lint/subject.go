@@ -36,7 +36,7 @@ func (r *run) misspellingHint(o *files.Object, finalizer string) string {
 
 func (r *run) misspelling(finalizer, resource string) string {
 	finalizers := cmp.Or(r.options.Catalog, catalog.Default())
-	if _, found := finalizers.Lookup(finalizer, resource); found {
+	if _, ok := finalizers.Lookup(finalizer, resource); ok {
 		return ""
 	}
 	var names []string
@@ -58,7 +58,7 @@ func (r *run) misspelling(finalizer, resource string) string {
 }
 
 func withoutDomain(finalizer string) string {
-	if _, name, found := strings.Cut(finalizer, "/"); found {
+	if _, name, ok := strings.Cut(finalizer, "/"); ok {
 		return name
 	}
 	name, _, _ := strings.Cut(finalizer, ".")
@@ -164,7 +164,7 @@ func wellFormed(value map[string]any) bool {
 	}
 	for _, m := range []map[string]any{value, metadata} {
 		for _, key := range []string{"apiVersion", "kind", "name", "namespace", "generateName"} {
-			if v, found := m[key]; found {
+			if v, exists := m[key]; exists {
 				if _, ok := v.(string); !ok && v != nil {
 					return false
 				}

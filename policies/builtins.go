@@ -36,7 +36,7 @@ var builtins = []struct{ why, names string }{
 
 // refused are the others; "." at the end includes everything below.
 var refused = []struct{ why, names string }{
-	{"a review may call nobody out; what the cluster knows is in data.cluster, and what you know goes into data.params", "http.send net."},
+	{"a review may not call out; facts of the cluster are in data.cluster, and your own settings in data.params", "http.send net."},
 	{"policies see no environment; settings go into data.params", "opa.runtime"},
 	{"the same facts must always have the same answer: the time is data.cluster.now, and settings are in data.params", "time.now_ns rand.intn uuid.rfc4122"},
 	{"its cost grows exponentially with the graph; use graph.reachable", "graph.reachable_paths"},

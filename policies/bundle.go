@@ -42,7 +42,7 @@ func ReadKey(file, algorithm string) (*Key, error) {
 		return nil, fmt.Errorf("read the key of bundles: %s is empty: with an empty secret, anyone could sign", file)
 	}
 	if block, _ := pem.Decode(text); block != nil && strings.HasSuffix(block.Type, "PRIVATE KEY") {
-		return nil, fmt.Errorf("read the key of bundles: %s is a private key, which only who signs should have: name the public one (openssl pkey -in %s -pubout)", file, file)
+		return nil, fmt.Errorf("read the key of bundles: %s is a private key, which only the signer should have: name the public one (openssl pkey -in %s -pubout)", file, file)
 	}
 	key := &keys.Config{Key: strings.TrimSpace(string(text)), Algorithm: algorithm}
 	return bundle.NewVerificationConfig(map[string]*keys.Config{keyID: key}, keyID, "", nil), nil

@@ -47,8 +47,8 @@ func TestCatalogIsNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	engine := newEngine(t)
-	wrong := func(known *catalog.Catalog, f fixture) bool {
-		p, err := f.PrepareWith(cluster.Options{Catalog: known})
+	wrong := func(entries *catalog.Catalog, f fixture) bool {
+		p, err := f.PrepareWith(cluster.Options{Catalog: entries})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,11 +112,11 @@ func TestCatalogIsNeeded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		known, err := catalog.Parse(changed)
+		other, err := catalog.Parse(changed)
 		if err != nil {
 			continue // nobody can leave it out
 		}
-		if !slices.ContainsFunc(concerned, func(f fixture) bool { return wrong(known, f) }) {
+		if !slices.ContainsFunc(concerned, func(f fixture) bool { return wrong(other, f) }) {
 			t.Errorf("no fixture fails without %s in the catalog: add one, or delete the field", field)
 		}
 	}
@@ -124,20 +124,20 @@ func TestCatalogIsNeeded(t *testing.T) {
 
 // fieldsOf returns the paths of all fields in a document, through lists.
 func fieldsOf(document any, path string) map[string]bool {
-	found := map[string]bool{}
+	fields := map[string]bool{}
 	switch d := document.(type) {
 	case []any:
 		for _, item := range d {
-			maps.Copy(found, fieldsOf(item, path))
+			maps.Copy(fields, fieldsOf(item, path))
 		}
 	case map[string]any:
 		for key, value := range d {
 			below := strings.TrimPrefix(path+"."+key, ".")
-			found[below] = true
-			maps.Copy(found, fieldsOf(value, below))
+			fields[below] = true
+			maps.Copy(fields, fieldsOf(value, below))
 		}
 	}
-	return found
+	return fields
 }
 
 // empty removes a field from a document, at every place.

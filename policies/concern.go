@@ -77,14 +77,14 @@ func candidateOf(p Policy) candidate {
 }
 
 func (s *subject) concerned(all []candidate) []Policy {
-	var found []Policy
+	var policies []Policy
 	for i := range all {
 		c := &all[i]
 		if c.about(s) && (len(c.needs) == 0 || slices.ContainsFunc(c.needs, s.there)) {
-			found = append(found, c.Policy)
+			policies = append(policies, c.Policy)
 		}
 	}
-	return found
+	return policies
 }
 
 // need has documents needed together, joined by "and" in METADATA.
@@ -95,23 +95,23 @@ type need struct {
 
 // document must exist and not be empty; a condition may follow PATH in METADATA.
 type document struct {
-	root   string
-	path   []string
-	wanted string // one of wants, "" for none
-	values []string
+	root      string
+	path      []string
+	condition string // one of conditions, "" for none
+	values    []string
 }
 
-// wants are conditions on values: none of these, one of these, containing one, or greater.
-var wants = []string{"unless", "is", "with", "over"}
+// conditions are conditions on values: none of these, one of these, containing one, or greater.
+var conditions = []string{"unless", "is", "with", "over"}
 
 func needOf(text string) need {
 	var n need
 	text, n.resource, _ = strings.Cut(text, " for ")
 	for text := range strings.SplitSeq(text, " and ") {
 		var d document
-		for _, word := range wants {
-			if path, values, found := strings.Cut(text, " "+word+" "); found {
-				text, d.wanted, d.values = path, word, strings.Split(values, " or ")
+		for _, word := range conditions {
+			if path, values, ok := strings.Cut(text, " "+word+" "); ok {
+				text, d.condition, d.values = path, word, strings.Split(values, " or ")
 			}
 		}
 		d.path = strings.Split(strings.TrimPrefix(text, "data."), ".")
@@ -165,7 +165,7 @@ func (s *subject) reaches(from any, path []string, d *document) bool {
 	case []any:
 		return len(v) > 0
 	}
-	return d.wanted == "" || s.fits(fmt.Sprint(from), d)
+	return d.condition == "" || s.fits(fmt.Sprint(from), d)
 }
 
 func (s *subject) expand(word string) string {
@@ -183,7 +183,7 @@ func (s *subject) expand(word string) string {
 }
 
 func (s *subject) fits(value string, d *document) bool {
-	switch d.wanted {
+	switch d.condition {
 	case "unless":
 		return !slices.Contains(d.values, value)
 	case "is":

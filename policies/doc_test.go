@@ -79,7 +79,7 @@ func pageOf(p Policy) []byte {
 func listed(word string, resources []string) string {
 	var names []string
 	for _, r := range resources {
-		name, placeholder := spoken[r]
+		name, placeholder := numbers[r]
 		if !placeholder {
 			name = "`" + r + "`"
 		}
@@ -91,7 +91,7 @@ func listed(word string, resources []string) string {
 	return word + strings.Join(names, ", ")
 }
 
-var spoken = map[string]string{
+var numbers = map[string]string{
 	content:    "everything in the namespace",
 	instances:  "the instances of the definition",
 	finalizers: "objects with finalizers",

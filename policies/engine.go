@@ -118,7 +118,7 @@ func (e *Engine) prepare(ctx context.Context, of []Policy) ([]group, error) {
 		ids[i] = p.ID
 	}
 	key := strings.Join(ids, " ")
-	if groups, known := e.groups.Load(key); known {
+	if groups, ok := e.groups.Load(key); ok {
 		return groups.([]group), nil
 	}
 	compilers, err := e.compile(of)
@@ -188,8 +188,8 @@ func (e *Engine) Relevant(trigger Trigger, input map[string]any, facts Facts) (w
 // Quiet is Evaluate in microseconds for a request that concerns no policy, as most do; ok is false for
 // others.
 func (e *Engine) Quiet(trigger Trigger, input map[string]any, facts Facts) (result Result, ok bool) {
-	on, known := e.on[trigger]
-	if !known {
+	on, exists := e.on[trigger]
+	if !exists {
 		return result, false
 	}
 	facts.View(func(doc map[string]any) {
@@ -208,8 +208,8 @@ func (e *Engine) Evaluate(ctx context.Context, trigger Trigger, input map[string
 			result, err = Result{}, panicked(r)
 		}
 	}()
-	on, known := e.on[trigger]
-	if !known {
+	on, ok := e.on[trigger]
+	if !ok {
 		return Result{}, fmt.Errorf("unknown trigger %q: use one of %v", trigger, Triggers())
 	}
 	until := e.options.Now().Add(e.options.Deadline)
@@ -296,8 +296,8 @@ func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input a
 				fail(p, failed)
 				continue
 			}
-			found, omitted, errs := decode(p, sets, about)
-			result.Findings = append(result.Findings, found...)
+			findings, omitted, errs := decode(p, sets, about)
+			result.Findings = append(result.Findings, findings...)
 			result.Omitted += omitted
 			result.Errors = append(result.Errors, errs...)
 		}
@@ -306,7 +306,7 @@ func (e *Engine) ask(ctx context.Context, until time.Time, who []Policy, input a
 
 var (
 	errLate    = errors.New("took longer")
-	errUnasked = errors.New("was not asked: others took all of the time")
+	errUnasked = errors.New("was not evaluated: others took all of the time")
 )
 
 // clock ends an evaluation. OPA polls it: a timer and a goroutine would wake another thread each time.

@@ -19,8 +19,8 @@ func MatchSchema(name string, document any) error {
 	if err != nil {
 		return err
 	}
-	schema, known := schemas.Load(name)
-	if !known {
+	schema, ok := schemas.Load(name)
+	if !ok {
 		compiler := jsonschema.NewCompiler()
 		var definition any
 		if err := readSchema(name, &definition); err != nil {

@@ -33,12 +33,12 @@ var misformatted = regexp.MustCompile(`%!.?\(`)
 // ErrMalformed is for a member of a policy's sets that is no finding; others are unaffected.
 var ErrMalformed = errors.New("malformed")
 
-func decode(p Policy, sets any, about *subject) (found []Finding, omitted int, errs []error) {
+func decode(p Policy, sets any, about *subject) (findings []Finding, omitted int, errs []error) {
 	m, _ := sets.(map[string]any)
 	for _, rule := range []string{"deny", "warn"} {
 		members, _ := m[rule].([]any)
 		for _, member := range members {
-			if len(found) == MaxFindings {
+			if len(findings) == MaxFindings {
 				omitted++
 				continue
 			}
@@ -46,7 +46,7 @@ func decode(p Policy, sets any, about *subject) (found []Finding, omitted int, e
 			if err != nil {
 				errs = append(errs, PolicyError{p.ID, p.Custom, fmt.Errorf("%w member of %s: %w", ErrMalformed, rule, err)})
 				if len(errs) == MaxFindings {
-					return found, omitted, errs
+					return findings, omitted, errs
 				}
 				continue
 			}
@@ -54,10 +54,10 @@ func decode(p Policy, sets any, about *subject) (found []Finding, omitted int, e
 			if rule == "warn" {
 				f.Certainty = May
 			}
-			found = append(found, f)
+			findings = append(findings, f)
 		}
 	}
-	return found, omitted, errs
+	return findings, omitted, errs
 }
 
 type member struct {
@@ -253,10 +253,10 @@ var blamed = []string{
 // that is a node, which is drained.
 func (s *subject) blame(f *Finding) {
 	if owner := f.Cause.Owner; owner != nil && owner.State == "" && len(f.Objects) > 0 {
-		known := s.owner(f.Objects[0], f.Cause.Finalizer)
-		owner.Name, _ = under(known, "owner").(string)
-		owner.State, _ = under(known, "state").(string)
-		f.Cause.Declared, _ = under(known, "declared").(bool)
+		verdict := s.owner(f.Objects[0], f.Cause.Finalizer)
+		owner.Name, _ = under(verdict, "owner").(string)
+		owner.State, _ = under(verdict, "state").(string)
+		f.Cause.Declared, _ = under(verdict, "declared").(bool)
 	}
 	if f.Cause.Object != nil || f.Cause.Finalizer != "" {
 		return

@@ -210,25 +210,25 @@ func TestFixturesAreComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[string]map[string]int{}
+	counts := map[string]map[string]int{}
 	for _, f := range fixtures(t) {
 		folder := filepath.Dir(filepath.Dir(f.File))
 		kind, _, _ := strings.Cut(filepath.Base(f.File), "_")
-		if found[folder] == nil {
-			found[folder] = map[string]int{}
+		if counts[folder] == nil {
+			counts[folder] = map[string]int{}
 		}
-		found[folder][kind]++
+		counts[folder][kind]++
 		if (kind == "hang") != (f.Hangs()) || kind != "hang" && kind != "ok" {
 			t.Errorf("%s: want hang_*.yaml with comments about findings, ok_*.yaml without, and no other files", f.File)
 		}
 	}
 	for _, p := range set.Policies() {
-		if found[p.Folder]["hang"] < 2 || found[p.Folder]["ok"] < 2 {
-			t.Errorf("policy %s has fixtures %v, want at least 2 hang and 2 ok", p.ID, found[p.Folder])
+		if counts[p.Folder]["hang"] < 2 || counts[p.Folder]["ok"] < 2 {
+			t.Errorf("policy %s has fixtures %v, want at least 2 hang and 2 ok", p.ID, counts[p.Folder])
 		}
-		delete(found, p.Folder)
+		delete(counts, p.Folder)
 	}
-	for folder := range found {
+	for folder := range counts {
 		t.Errorf("%s has fixtures and no policy", folder)
 	}
 }
@@ -246,13 +246,13 @@ func TestOff(t *testing.T) {
 	}
 	everything := newEngine(t)
 	var all []prepared
-	var found []map[string]bool // by policy: some fixtures want what two find
+	var finders []map[string]bool // by policy: some fixtures want what two find
 	for _, f := range fixtures(t) {
 		p, by := f.prepare(t), map[string]bool{}
 		for _, finding := range p.evaluate(t, everything).Findings {
 			by[finding.Policy] = true
 		}
-		all, found = append(all, p), append(found, by)
+		all, finders = append(all, p), append(finders, by)
 	}
 	for i, p := range set.Policies() {
 		engine := newEngine(t, p.ID)
@@ -262,7 +262,7 @@ func TestOff(t *testing.T) {
 				continue
 			}
 			red := len(f.Problems(f.evaluate(t, engine).Findings)) > 0
-			if diff := cmp.Diff(found[j][p.ID], red); diff != "" {
+			if diff := cmp.Diff(finders[j][p.ID], red); diff != "" {
 				t.Errorf("without %s, %s fails: -want, +got:\n%s", p.ID, f.File, diff)
 			}
 		}
@@ -295,19 +295,19 @@ func TestLazy(t *testing.T) {
 		}
 		return engine
 	}
-	onward, found := lazy(), 0
+	onward, count := lazy(), 0
 	for _, f := range fixtures(t) {
 		p := f.prepare(t)
 		want := p.evaluate(t, all)
-		found += len(want.Findings)
+		count += len(want.Findings)
 		for when, engine := range map[string]*policies.Engine{"first": lazy(), "further": onward} {
 			if diff := cmp.Diff(want, p.evaluate(t, engine)); diff != "" {
 				t.Errorf("%s, as a %s request: -all, +lazy:\n%s", f.File, when, diff)
 			}
 		}
 	}
-	if found < 100 {
-		t.Errorf("only %d findings", found)
+	if count < 100 {
+		t.Errorf("only %d findings", count)
 	}
 }
 

@@ -274,7 +274,7 @@ func (l *loader) compareLibrary(fsys fs.FS) {
 			case missing != nil:
 				l.fail(file, 1, "the folder name %q is taken by the library that every policy can use; rename it", libFolder)
 			case !bytes.Equal(text, used):
-				l.fail(file, 1, "it differs from the library in this binary, which is the one that counts: copy the one of this version (termguard version)")
+				l.fail(file, 1, "it differs from the library in this binary, which is in force: copy the one of this version (termguard version)")
 			}
 		}
 	}

@@ -24,7 +24,7 @@ import (
 func metadata(file string, module *ast.Module, check bool) (Policy, error) {
 	at := slices.IndexFunc(module.Annotations, func(a *ast.Annotations) bool { return a.Scope == "package" })
 	if at < 0 {
-		return Policy{}, fmt.Errorf("%s:%d: no METADATA above the package: say what the policy is, as the other policies do", file, module.Package.Location.Row)
+		return Policy{}, fmt.Errorf("%s:%d: no METADATA above the package: describe the policy there, as the other policies do", file, module.Package.Location.Row)
 	}
 	first := module.Annotations[at].Location.Row
 	return describe(file, first, yamlBlock(first, module.Comments), check)
@@ -113,7 +113,7 @@ func matchSchema(document, schema any) ([]violation, error) {
 		}
 		operands[i] = ast.NewTerm(v)
 	}
-	var found []violation
+	var all []violation
 	bctx := topdown.BuiltinContext{Context: context.Background(), Capabilities: &ast.Capabilities{AllowNet: []string{}}}
 	err := topdown.GetBuiltin(ast.JSONMatchSchema.Name)(bctx, operands, func(result *ast.Term) error {
 		pair, err := ast.JSON(result.Value)
@@ -128,18 +128,18 @@ func matchSchema(document, schema any) ([]violation, error) {
 			if text("field") == "(Root)" {
 				path = nil
 			}
-			found = append(found, violations(text("type"), text("desc"), path, at(document, path), at(schema, path))...)
+			all = append(all, violations(text("type"), text("desc"), path, at(document, path), at(schema, path))...)
 		}
 		return nil
 	})
-	slices.SortFunc(found, func(a, b violation) int {
+	slices.SortFunc(all, func(a, b violation) int {
 		return cmp.Or(slices.Compare(a.path, b.path), strings.Compare(a.problem, b.problem))
 	})
 	// OPA returns each missing or unknown key by itself.
-	return slices.CompactFunc(found, func(a, b violation) bool { return slices.Equal(a.path, b.path) && a.problem == b.problem }), err
+	return slices.CompactFunc(all, func(a, b violation) bool { return slices.Equal(a.path, b.path) && a.problem == b.problem }), err
 }
 
-func violations(kind, description string, path []string, value, schema any) (found []violation) {
+func violations(kind, description string, path []string, value, schema any) (all []violation) {
 	rules, _ := schema.(map[string]any)
 	keys, _ := value.(map[string]any)
 	switch kind {
@@ -147,27 +147,27 @@ func violations(kind, description string, path []string, value, schema any) (fou
 		required, _ := rules["required"].([]any)
 		for _, key := range required {
 			if name, _ := key.(string); keys[name] == nil {
-				found = append(found, violation{path, fmt.Sprintf("missing key %q", name)})
+				all = append(all, violation{path, fmt.Sprintf("missing key %q", name)})
 			}
 		}
 	case "additional_property_not_allowed":
-		known := slices.Collect(maps.Keys(child(rules, "properties")))
+		names := slices.Collect(maps.Keys(child(rules, "properties")))
 		for name := range keys {
-			if !slices.Contains(known, name) {
-				found = append(found, violation{append(slices.Clone(path), name), "unknown key" + nearest.Hint(name, known)})
+			if !slices.Contains(names, name) {
+				all = append(all, violation{append(slices.Clone(path), name), "unknown key" + nearest.Hint(name, names)})
 			}
 		}
 	case "enum":
-		var known []string
+		var names []string
 		list, _ := rules["enum"].([]any)
 		for _, item := range list {
-			known = append(known, fmt.Sprint(item))
+			names = append(names, fmt.Sprint(item))
 		}
-		found = append(found, violation{path, fmt.Sprintf("%v is none of %s%s", value, strings.Join(known, ", "), nearest.Hint(fmt.Sprint(value), known))})
+		all = append(all, violation{path, fmt.Sprintf("%v is none of %s%s", value, strings.Join(names, ", "), nearest.Hint(fmt.Sprint(value), names))})
 	default:
-		found = append(found, violation{path, description})
+		all = append(all, violation{path, description})
 	}
-	return found
+	return all
 }
 
 func at(node any, path []string) any {
@@ -176,7 +176,7 @@ func at(node any, path []string) any {
 		case map[string]any:
 			if properties := child(n, "properties"); properties != nil {
 				n = properties
-			} else if items, found := n["items"]; found {
+			} else if items, ok := n["items"]; ok {
 				node = items
 				continue
 			}
@@ -206,15 +206,15 @@ var kinds = sync.OnceValue(func() []string {
 })
 
 // Other groups need only a CustomResourceDefinition.
-func unknownKinds(value any, path []string) (found []violation) {
+func unknownKinds(value any, path []string) (all []violation) {
 	switch v := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			found = append(found, unknownKinds(v[key], append(slices.Clone(path), key))...)
+			all = append(all, unknownKinds(v[key], append(slices.Clone(path), key))...)
 		}
 	case []any:
 		for i, item := range v {
-			found = append(found, unknownKinds(item, append(slices.Clone(path), strconv.Itoa(i)))...)
+			all = append(all, unknownKinds(item, append(slices.Clone(path), strconv.Itoa(i)))...)
 		}
 	case string:
 		if len(path) < 2 {
@@ -224,13 +224,13 @@ func unknownKinds(value any, path []string) (found []violation) {
 		switch _, group, _ := strings.Cut(v, "."); {
 		case !named, slices.Contains(placeholders, v), slices.Contains(kinds(), v):
 		case strings.HasPrefix(v, "$"):
-			found = append(found, violation{path, fmt.Sprintf("%s is none of %s%s", v, strings.Join(placeholders, ", "), nearest.Hint(v, placeholders))})
+			all = append(all, violation{path, fmt.Sprintf("%s is none of %s%s", v, strings.Join(placeholders, ", "), nearest.Hint(v, placeholders))})
 		case strings.Contains(group, ".") && !slices.ContainsFunc(kinds(), func(k string) bool { return strings.HasSuffix(k, "."+group) }):
 		default:
-			found = append(found, violation{path, fmt.Sprintf("Kubernetes has no resource %q%s", v, nearest.Hint(v, kinds()))})
+			all = append(all, violation{path, fmt.Sprintf("Kubernetes has no resource %q%s", v, nearest.Hint(v, kinds()))})
 		}
 	}
-	return found
+	return all
 }
 
 // naming are the keys of METADATA that list resources, each with its other allowed values.

@@ -48,16 +48,16 @@ func TestNeedsAreNeeded(t *testing.T) {
 		for i, need := range p.Needs {
 			if len(p.Needs) > 1 {
 				var params map[string]any
-				found := finds[p.ID]
+				cases := finds[p.ID]
 				if rest, is := strings.CutPrefix(need, "data.params."+p.ID+"."); is {
 					params = map[string]any{p.ID: map[string]any{rest: 1}}
 					strict := engine(set, params)
-					found = slices.DeleteFunc(slices.Clone(all), func(f prepared) bool {
+					cases = slices.DeleteFunc(slices.Clone(all), func(f prepared) bool {
 						return !slices.ContainsFunc(f.evaluate(t, strict).Findings, func(finding policies.Finding) bool { return finding.Policy == p.ID })
 					})
 				}
 				changed := engine(policies.WithNeeds(set, p.ID, slices.Delete(slices.Clone(p.Needs), i, i+1)), params)
-				if !slices.ContainsFunc(found, func(f prepared) bool { return !asks(changed, f, p.ID) }) {
+				if !slices.ContainsFunc(cases, func(f prepared) bool { return !asks(changed, f, p.ID) }) {
 					t.Errorf("%s finds all that its fixtures want without %q: add one that nothing else makes it see, or delete the condition", p.ID, need)
 				}
 			}
@@ -76,10 +76,10 @@ func TestNeedsAreNeeded(t *testing.T) {
 
 // widened returns the need without one of its conditions, by that condition.
 func widened(need string) map[string]string {
-	found := map[string]string{}
+	variants := map[string]string{}
 	rest, resource, of := strings.Cut(need, " for ")
 	if of {
-		found["for "+resource] = rest
+		variants["for "+resource] = rest
 		resource = " for " + resource
 	}
 	documents := strings.Split(rest, " and ")
@@ -88,18 +88,18 @@ func widened(need string) map[string]string {
 			return strings.Join(slices.Concat(documents[:i], other, documents[i+1:]), " and ") + resource
 		}
 		if len(documents) > 1 {
-			found[document] = with()
+			variants[document] = with()
 		}
 		for _, word := range []string{"unless", "is", "with", "over"} {
-			if path, values, wanted := strings.Cut(document, " "+word+" "); wanted {
-				found[word+" "+values] = with(path)
+			if path, values, ok := strings.Cut(document, " "+word+" "); ok {
+				variants[word+" "+values] = with(path)
 				if each := strings.Split(values, " or "); word == "unless" && len(each) > 1 {
 					for j, value := range each {
-						found[fmt.Sprintf("%s in %s", value, document)] = with(path + " unless " + strings.Join(slices.Delete(slices.Clone(each), j, j+1), " or "))
+						variants[fmt.Sprintf("%s in %s", value, document)] = with(path + " unless " + strings.Join(slices.Delete(slices.Clone(each), j, j+1), " or "))
 					}
 				}
 			}
 		}
 	}
-	return found
+	return variants
 }

@@ -68,11 +68,11 @@ func TestScaffold(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"hang": 2, "ok": 2}, kinds); diff != "" {
 		t.Errorf("fixtures: -want +got\n%s", diff)
 	}
-	found, err := os.ReadFile(filepath.Join(folder, "testdata", policytest.GoldenFile))
+	written, err := os.ReadFile(filepath.Join(folder, "testdata", policytest.GoldenFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(golden.String(), string(found)); diff != "" {
+	if diff := cmp.Diff(golden.String(), string(written)); diff != "" {
 		t.Errorf("testdata/%s: -want +got\n%s", policytest.GoldenFile, diff)
 	}
 	if percent, missed, err := tracer.Covered(os.DirFS(dir), dir, "some_cause_2"); err != nil || percent < 100 {

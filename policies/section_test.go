@@ -27,11 +27,11 @@ func TestSection(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Abort(t.Context(), txn)
-			found, err := s.Read(t.Context(), txn, append(storage.Path{"cluster"}, path...))
+			result, err := s.Read(t.Context(), txn, append(storage.Path{"cluster"}, path...))
 			if err != nil && !storage.IsNotFound(err) {
 				t.Fatal(err)
 			}
-			value, _ := found.(ast.Value)
+			value, _ := result.(ast.Value)
 			about := subject{namespace: "a", name: "web"}
 			reaches := about.reaches(facts, path, &document{})
 			return value, reaches

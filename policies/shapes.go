@@ -88,8 +88,8 @@ func objectShape(t *types.Object) error {
 	said := t.DynamicProperties() != nil
 	for _, property := range t.StaticProperties() {
 		key, _ := property.Key.(string)
-		want, known := findingKeys[key]
-		if !known {
+		want, ok := findingKeys[key]
+		if !ok {
 			hint := nearest.Hint(key, slices.Collect(maps.Keys(findingKeys)))
 			if key == "message" { // other tools' name, and not a near one
 				hint = `; did you mean "msg"?`

@@ -50,19 +50,19 @@ func (s *store) Read(ctx context.Context, txn storage.Transaction, path storage.
 	}
 	var node any = v.roots
 	for _, key := range path {
-		found := false
+		exists := false
 		switch n := node.(type) {
 		case map[string]any:
-			node, found = n[key]
+			node, exists = n[key]
 		case Section:
 			node = n.Get(key)
-			found = node != nil
+			exists = node != nil
 		case []any:
 			if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(n) {
-				node, found = n[i], true
+				node, exists = n[i], true
 			}
 		}
-		if !found {
+		if !exists {
 			return nil, &storage.Error{Code: storage.NotFoundErr, Message: fmt.Sprintf("%v: document does not exist", path)}
 		}
 	}

@@ -108,7 +108,7 @@ func Inspect(ctx context.Context, options Options) (report.Report, error) {
 	l.inspectRuntime(ctx)
 	l.inspectFiles(ctx, rate.NewLimiter(rate.Limit(l.FilesPerSecond), batch))
 	if ctx.Err() != nil {
-		l.report.AddUnseen("the rest: %v", ctx.Err())
+		l.report.AddUnseen("the rest of the node: %v", ctx.Err())
 	}
 	l.report.Time = l.Now().UTC()
 	return l.report, nil

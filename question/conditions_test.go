@@ -57,11 +57,11 @@ func FuzzConditions(f *testing.F) {
 		if kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), &object) != nil {
 			return
 		}
-		found := Conditions(object)
-		if len(found) > MaxConditions {
-			t.Errorf("%d conditions", len(found))
+		conditions := Conditions(object)
+		if len(conditions) > MaxConditions {
+			t.Errorf("%d conditions", len(conditions))
 		}
-		for _, item := range found {
+		for _, item := range conditions {
 			for key, value := range item.(map[string]any) {
 				text := value.(string)
 				if len(text) > MaxConditionText || !utf8.ValidString(text) {

@@ -86,7 +86,7 @@ func BenchmarkScan(b *testing.B) {
 		s := Run(b.Context(), engine, []*Place{place}, Options{})
 		b.ReportMetric(processor(b)-cpu, "s-of-processor")
 		b.ReportMetric(time.Since(began).Seconds(), "s")
-		b.ReportMetric(float64(s.Total().Asked), "asked")
+		b.ReportMetric(float64(s.Total().Objects), "asked")
 		b.ReportMetric(float64(s.Causes[0].Holds), "held-by-the-first")
 		b.ReportMetric(float64(s.Mended.Free), "free-when-mended")
 		runtime.GC()

@@ -50,9 +50,9 @@ type Cause struct {
 
 // Mended is an evaluation without one cause, or without all broken ones.
 type Mended struct {
-	// Asked counts the objects, Free the deletable ones then, and Unknown others with unseen facts and no known
+	// Objects counts the objects, Free the deletable ones then, and Unknown others with unseen facts and no known
 	// blocker.
-	Asked   int `json:"asked"`
+	Objects int `json:"asked"`
 	Free    int `json:"free"`
 	Unknown int `json:"unknown,omitempty"`
 	// With lists causes to mend together with it, if it alone frees nothing.
@@ -104,11 +104,11 @@ func (g grouping) holds(a *reply) (held []answer.Hold, parts []answer.Item) {
 func (g grouping) holdsOne(a *reply) []answer.Hold {
 	held := []answer.Hold{}
 	findings := a.item.Findings
-	known := slices.ContainsFunc(findings, func(f policies.Finding) bool {
+	ok := slices.ContainsFunc(findings, func(f policies.Finding) bool {
 		return f.Severity != policies.Info && !f.Symptom
 	})
 	for _, f := range findings {
-		if f.Severity == policies.Info || f.Symptom && known {
+		if f.Severity == policies.Info || f.Symptom && ok {
 			continue
 		}
 		cause := g.of(a, f)
@@ -224,7 +224,7 @@ func telling(f policies.Finding) (n int) {
 }
 
 func (g grouping) unseen(what []policies.Unseen) *Cause {
-	id, title := "unseen", "not all that matters could be seen"
+	id, title := "unseen", "relevant facts are unseen"
 	if len(what) > 0 {
 		resource, why := what[0].Resource, what[0].Reason
 		if what[0].What != "" {

@@ -27,13 +27,13 @@ func hostileScan(text string) *Scan {
 			}},
 		},
 		At: "2026-11-21T08:00:00Z", Interrupted: text,
-		Asked: []Count{{Kind: Namespaces, Asked: 2, Hangs: 1, Completes: 1}},
+		Counts: []Count{{Kind: Namespaces, Objects: 2, Hangs: 1, Completes: 1}},
 		Causes: []Cause{{
 			ID: text, Class: policies.Broken, Title: text, Policies: []string{text}, Object: &o, Finalizers: []string{text}, Certainty: policies.Will, Holds: 1,
 			ByKind: map[Kind]int{Namespaces: 1}, Names: []string{text}, Evidence: []string{text}, Steps: []policies.Step{{Kind: policies.Mend, Do: text, Command: text}},
-			Mended: &Mended{Asked: 1, StillHeld: []string{text}},
+			Mended: &Mended{Objects: 1, StillHeld: []string{text}},
 		}},
-		Mended:  &Mended{Asked: 1, StillHeld: []string{text}},
+		Mended:  &Mended{Objects: 1, StillHeld: []string{text}},
 		LeftOut: []string{text},
 	}
 }

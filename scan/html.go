@@ -86,7 +86,7 @@ func (s *Scan) HTML(w io.Writer) error {
 	d.terminating(s)
 	d.items(s)
 	if len(s.Unseen) > 0 {
-		d.raw("<section aria-labelledby=\"h-unseen\"><h2 id=\"h-unseen\">Not checked</h2>\n")
+		d.raw("<section aria-labelledby=\"h-unseen\"><h2 id=\"h-unseen\">Unseen</h2>\n")
 		d.list(line, policies.UnseenTexts(s.Unseen))
 		d.raw("</section>\n")
 	}
@@ -118,8 +118,8 @@ func (d document) counts(s *Scan) {
 		d.write(`<th scope="col" class="n">%s</th>`, strings.ReplaceAll(string(v), "-", " "))
 	}
 	d.write("</tr></thead>\n<tbody>\n")
-	for _, c := range s.Asked {
-		d.write(`<tr><th scope="row">%s</th><td class="n ">%d</td>`, nouns[c.Kind]+"s", c.Asked)
+	for _, c := range s.Counts {
+		d.write(`<tr><th scope="row">%s</th><td class="n ">%d</td>`, nouns[c.Kind]+"s", c.Objects)
 		for _, v := range verdicts {
 			class := string(v)
 			if *c.of(v) == 0 {
@@ -251,7 +251,7 @@ func (d document) items(s *Scan) {
 func (d document) row(item answer.Item, places map[string]int) {
 	d.write(`<p data-verdict="%s" data-kind="%s"><span class="word %[1]s">%[1]s</span> %[3]s`, item.Verdict, item.Kind, item.Target.Ref())
 	for _, h := range item.HeldBy {
-		if i, known := places[h.Cause]; known {
+		if i, ok := places[h.Cause]; ok {
 			d.write(` <a href="#cause-%d">cause %d</a>`, i, i+1)
 		}
 	}
@@ -268,7 +268,7 @@ func (d document) tree(item answer.Item, places map[string]int) {
 		d.write("<ul>\n")
 	}
 	for _, h := range item.HeldBy {
-		if i, known := places[h.Cause]; known {
+		if i, ok := places[h.Cause]; ok {
 			d.write(`<li><a class="node" href="#cause-%d">%s</a>`, i, h.Says)
 		} else {
 			d.write(`<li><span class="node">%s</span>`, h.Says)

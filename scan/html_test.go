@@ -42,13 +42,13 @@ func FuzzPage(f *testing.F) {
 // marks returns the characters of a page that begin or end markup, without its style and its
 // script.
 func marks(text string) string {
-	var found strings.Builder
+	var b strings.Builder
 	for _, r := range text {
 		if strings.ContainsRune("<>\"'", r) {
-			found.WriteRune(r)
+			b.WriteRune(r)
 		}
 	}
-	return found.String()
+	return b.String()
 }
 
 // TestPageHostile checks that words in markup are ours, or left out.
@@ -75,8 +75,8 @@ func TestPage(t *testing.T) {
 			t.Errorf("the page does not have %q", want)
 		}
 	}
-	if found := regexp.MustCompile(`(?i)(src|href)="(?:[a-z]+:|//|/)[^"]*"|@import|url\(|style="| on[a-z]+="`).FindString(got); found != "" {
-		t.Errorf("the page would load, or its policy would refuse, %s", found)
+	if match := regexp.MustCompile(`(?i)(src|href)="(?:[a-z]+:|//|/)[^"]*"|@import|url\(|style="| on[a-z]+="`).FindString(got); match != "" {
+		t.Errorf("the page would load, or its policy would refuse, %s", match)
 	}
 	for _, item := range s.Items {
 		if !strings.Contains(got, item.Target.Ref()) {

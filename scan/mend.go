@@ -87,7 +87,7 @@ func again(ctx context.Context, engine answer.Evaluator, answers []reply, which 
 		q := answers[i].candidate
 		byPlace[q.place] = append(byPlace[q.place], q)
 	}
-	m := &Mended{Asked: len(which)}
+	m := &Mended{Objects: len(which)}
 	for place, questions := range byPlace {
 		replies, err := place.without(ctx, engine, questions, options, causes)
 		if err != nil {

@@ -75,7 +75,7 @@ var resources = map[string]Kind{
 
 // kindOf returns false if an object is evaluated only while Terminating.
 func kindOf(resource string, group string, held bool) (Kind, bool) {
-	if kind, known := resources[resource]; known {
+	if kind, ok := resources[resource]; ok {
 		return kind, true
 	}
 	if !held || group == "" || slices.Contains(cluster.BuiltinGroups(), group) {
@@ -86,7 +86,7 @@ func kindOf(resource string, group string, held bool) (Kind, bool) {
 
 // candidateOf returns false if an object is not evaluated.
 func candidateOf(res cluster.Resource, m metav1.Object) (Kind, bool) {
-	if kind, wanted := kindOf(res.String(), res.Group, len(m.GetFinalizers()) > 0); wanted {
+	if kind, ok := kindOf(res.String(), res.Group, len(m.GetFinalizers()) > 0); ok {
 		return kind, true
 	}
 	return Terminating, m.GetDeletionTimestamp() != nil
@@ -102,7 +102,7 @@ func (p *Place) hidden(f cluster.Facts, releases bool) {
 			text = u.Resource + ": not read yet"
 		}
 		_, group, _ := strings.Cut(u.Resource, ".")
-		if kind, known := kindOf(u.Resource, group, true); known {
+		if kind, ok := kindOf(u.Resource, group, true); ok {
 			p.unlisted = append(p.unlisted, kind)
 		}
 		if u.Namespace != "" {
@@ -132,26 +132,26 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 	}
 	user, err := answer.Whoami(ctx, config)
 	if err != nil {
-		log.Debug("who would delete is unknown", "error", err)
+		log.Debug("the user who would delete is unknown", "error", err)
 	}
-	found := &arrivals{objects: map[cluster.Resource][]metav1.Object{}}
+	arrived := &arrivals{objects: map[cluster.Resource][]metav1.Object{}}
 	var releases answer.Releases
 	facts.Arrived = func(res cluster.Resource, m metav1.Object) {
-		found.add(res, m)
+		arrived.add(res, m)
 		releases.Arrived(res, m)
 	}
 	world, err := served.Collect(ctx, config, facts, namespace, log)
 	if err != nil && (world == nil || ctx.Err() == nil) {
 		return nil, err
 	}
-	if err := found.home(ctx, config, namespace); err != nil {
+	if err := arrived.home(ctx, config, namespace); err != nil {
 		return nil, err
 	}
-	p := &Place{World: world, arrivals: found, owners: sync.OnceValue(func() (owners map[string]string) {
+	p := &Place{World: world, arrivals: arrived, owners: sync.OnceValue(func() (owners map[string]string) {
 		world.Read(func(f cluster.Facts) { owners = f.Owners() })
 		return owners
 	})}
-	within := found.within(namespace, selector)
+	within := arrived.within(namespace, selector)
 	releasesToo := only == nil || slices.Contains(only, Releases)
 	world.Read(func(f cluster.Facts) { p.hidden(f, releasesToo && ctx.Err() == nil) })
 	if err := live.ReadWarnings(ctx, config, world, namespace, log); err != nil {
@@ -162,8 +162,8 @@ func FromCluster(ctx context.Context, config *rest.Config, facts cluster.Options
 		return nil, err
 	}
 	p.unseen = append(p.unseen, uncertified...)
-	found.conditions(world)
-	found.ask(p, served, user, within)
+	arrived.conditions(world)
+	arrived.ask(p, served, user, within)
 	if ctx.Err() == nil && releasesToo {
 		read, lost, err := releases.Read(ctx, config, served, user, func(namespace string) bool { return within == nil || within[namespace] })
 		if err != nil {
@@ -191,7 +191,7 @@ type arrivals struct {
 }
 
 func (a *arrivals) add(res cluster.Resource, m metav1.Object) {
-	if _, wanted := candidateOf(res, m); !wanted && !repairable(res, m) {
+	if _, ok := candidateOf(res, m); !ok && !repairable(res, m) {
 		return
 	}
 	a.mu.Lock()
@@ -270,13 +270,13 @@ func (a *arrivals) ask(p *Place, served answer.Types, user authenticationv1.User
 			return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 		})
 		for _, m := range objects {
-			kind, wanted := candidateOf(res, m)
+			kind, ok := candidateOf(res, m)
 			home := m.GetNamespace()
 			if kind == Namespaces {
 				home = m.GetName()
-				wanted = !question.Immortal(home) // never deleted: its blockers say nothing
+				ok = !question.Immortal(home) // never deleted: its blockers say nothing
 			}
-			if !wanted || within != nil && !within[home] {
+			if !ok || within != nil && !within[home] {
 				continue
 			}
 			one := candidate{kind: kind, subject: func() answer.Subject { return subjectOf(typ, m, user, kind) }}
@@ -298,7 +298,7 @@ func subjectOf(typ answer.Type, m metav1.Object, user authenticationv1.UserInfo,
 	s := answer.Subject{Type: typ, Namespace: m.GetNamespace(), Name: m.GetName(), User: user}
 	if kind == Custom {
 		if _, metadata := m.(*metav1.PartialObjectMetadata); metadata {
-			s.Hide("what its status says was not read")
+			s.Hide("its status was not read")
 		}
 	}
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)

@@ -44,7 +44,7 @@ type Scan struct {
 	At string `json:"at"`
 	// Interrupted says that not all was read or evaluated, and how much was.
 	Interrupted string  `json:"interrupted,omitempty"`
-	Asked       []Count `json:"asked"`
+	Counts      []Count `json:"asked"`
 	// Causes are sorted: broken ones first, by the number of objects that they block.
 	Causes []Cause `json:"causes"`
 	// Mended is the result of fixing everything broken.
@@ -56,7 +56,7 @@ type Scan struct {
 // Count is the number of objects of a kind, by verdict.
 type Count struct {
 	Kind      Kind `json:"kind"`
-	Asked     int  `json:"asked"`
+	Objects   int  `json:"asked"`
 	Refused   int  `json:"refused"`
 	Hangs     int  `json:"hangs"`
 	AtRisk    int  `json:"atRisk"`
@@ -213,7 +213,7 @@ func (s *Scan) tell(answers []reply) map[string][]int {
 		if counts[a.kind] == nil {
 			counts[a.kind] = &Count{Kind: a.kind}
 		}
-		counts[a.kind].Asked++
+		counts[a.kind].Objects++
 		*counts[a.kind].of(a.item.Verdict)++
 		s.Verdict = policies.Worst(s.Verdict, a.item.Verdict)
 		if a.item.Verdict == policies.Completes && a.item.TerminatingSince == "" {
@@ -227,7 +227,7 @@ func (s *Scan) tell(answers []reply) map[string][]int {
 	}
 	for _, kind := range Kinds() {
 		if c := counts[kind]; c != nil {
-			s.Asked = append(s.Asked, *c)
+			s.Counts = append(s.Counts, *c)
 		}
 	}
 	s.Causes = g.causes(s.Items)
@@ -274,8 +274,8 @@ func (c *Count) of(v policies.Verdict) *int {
 
 // Total returns the sum over all kinds.
 func (s *Scan) Total() (total Count) {
-	for _, c := range s.Asked {
-		total.Asked += c.Asked
+	for _, c := range s.Counts {
+		total.Objects += c.Objects
 		for _, v := range verdicts {
 			*total.of(v) += *c.of(v)
 		}

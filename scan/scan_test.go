@@ -92,8 +92,8 @@ func TestSaysWhatCheckSays(t *testing.T) {
 		for _, item := range s.Items {
 			items[item.Target] = item
 		}
-		if s.Total().Asked != len(place.subjects) {
-			t.Errorf("%s: %d of %d questions have an answer", file, s.Total().Asked, len(place.subjects))
+		if s.Total().Objects != len(place.subjects) {
+			t.Errorf("%s: %d of %d questions have an answer", file, s.Total().Objects, len(place.subjects))
 		}
 		for _, candidate := range place.subjects {
 			subject := candidate.subject()
@@ -238,7 +238,7 @@ func TestInterrupted(t *testing.T) {
 			cancel()
 		}
 	}})
-	if n := s.Total().Asked; n < 3 || n >= len(place.subjects) || s.Interrupted == "" {
+	if n := s.Total().Objects; n < 3 || n >= len(place.subjects) || s.Interrupted == "" {
 		t.Errorf("%d of %d are answered, interrupted: %q", n, len(place.subjects), s.Interrupted)
 	}
 	var out strings.Builder
@@ -346,18 +346,18 @@ func factsOf(t *testing.T, place *Place) (doc map[string]any) {
 
 // causesOf returns the other causes that block an item.
 func causesOf(item answer.Item, but Cause) []string {
-	found := []string{}
+	lines := []string{}
 	for _, h := range item.HeldBy {
 		switch {
 		case h.Cause == but.ID, strings.HasSuffix(h.Cause, "already-terminating"): // which shows where no cause is left
-		case strings.HasSuffix(h.Cause, "/known-bad-runtime") && but.Object != nil && but.Object.Resource == nodes: // it rests on the same events
+		case strings.HasSuffix(h.Cause, "/known-bad-runtime") && but.Object != nil && but.Object.Resource == nodes: // it relies on the same events
 		case len(but.Finalizers) > 0 && slices.Contains([]string{"missing-reference", "owner-reports-failure", "in-use", "needs-go-with-namespace"}, policyOf(h.Cause)): // about that finalizer, or what is deleted sooner without it
 		default:
-			found = append(found, h.Cause)
+			lines = append(lines, h.Cause)
 		}
 	}
-	slices.Sort(found)
-	return found
+	slices.Sort(lines)
+	return lines
 }
 
 // policyOf returns the policy that a cause's id begins with, if it does.

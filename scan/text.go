@@ -57,7 +57,7 @@ func (s *Scan) Page(long bool) *page.Page {
 		terminating = append(terminating, fmt.Sprintf("%s  %s: %s", duration.HumanDuration(s.age(e)), e.Target.Ref(), why(e)))
 	}
 	section(&p, "Terminating now:", terminating, shownTerminating, long)
-	section(&p, "not checked:", policies.UnseenTexts(s.Unseen), shownRest, long)
+	section(&p, "unseen:", policies.UnseenTexts(s.Unseen), shownRest, long)
 	if len(s.LeftOut) > 0 {
 		p.Blank()
 	}
@@ -87,11 +87,11 @@ func (s *Scan) headline() string {
 	if s.Of != "" {
 		of = s.Of + ": "
 	}
-	if total.Asked == 0 {
+	if total.Objects == 0 {
 		return of + "nothing was checked"
 	}
 	kinds := kindsIn(s.byKind(), nil)
-	if total.Completes == total.Asked {
+	if total.Completes == total.Objects {
 		return fmt.Sprintf("%sall of %s could be deleted", of, kinds)
 	}
 	words := map[policies.Verdict]string{policies.Refused: "would be refused", policies.Hangs: "would hang", policies.AtRisk: "may hang", policies.Unknown: "unknown"}
@@ -101,13 +101,13 @@ func (s *Scan) headline() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, words[v]))
 		}
 	}
-	return fmt.Sprintf("%s%d of %d could be deleted (%s); %s", of, total.Completes, total.Asked, kinds, strings.Join(parts, ", "))
+	return fmt.Sprintf("%s%d of %d could be deleted (%s); %s", of, total.Completes, total.Objects, kinds, strings.Join(parts, ", "))
 }
 
 func (s *Scan) byKind() map[Kind]int {
 	byKind := map[Kind]int{}
-	for _, c := range s.Asked {
-		byKind[c.Kind] = c.Asked
+	for _, c := range s.Counts {
+		byKind[c.Kind] = c.Objects
 	}
 	return byKind
 }
@@ -190,7 +190,7 @@ func (s *Scan) cause(p *page.Page, c Cause, n int, all map[Kind]int, long bool) 
 }
 
 func (m *Mended) String() string {
-	text := fmt.Sprintf("%d of %s", m.Free, page.Count(m.Asked, "object"))
+	text := fmt.Sprintf("%d of %s", m.Free, page.Count(m.Objects, "object"))
 	if m.Unknown > 0 {
 		text += fmt.Sprintf(", perhaps %d more", m.Unknown)
 	}

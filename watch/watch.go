@@ -46,7 +46,7 @@ func (p *Printer) Watch(ctx context.Context, look func(context.Context) (answer.
 		select {
 		case <-ctx.Done():
 			if !seen {
-				return left, fmt.Errorf("what is left is not known yet: %w", context.Cause(ctx))
+				return left, fmt.Errorf("the remaining objects are not known yet: %w", context.Cause(ctx))
 			}
 			return left, nil
 		case <-due.C:
@@ -77,7 +77,7 @@ func (p *Printer) Watch(ctx context.Context, look func(context.Context) (answer.
 					empty++
 				}
 				if empty == blind {
-					return left, errors.New("nothing that can be listed is left, and this cannot be listed: " + printable.Line(strings.Join(policies.UnseenTexts(left.Unseen), ", ")))
+					return left, errors.New("no Terminating objects among the types you can list; unseen: " + printable.Line(strings.Join(policies.UnseenTexts(left.Unseen), ", ")))
 				}
 			}
 			due.Reset(max(rest, share*now.took))
@@ -109,7 +109,7 @@ func (p *Printer) Print(now answer.Answer) {
 		key := item.String() + " " + item.Since().UTC().Format(time.RFC3339)
 		says := fmt.Sprintf("%s: %s", item.Verdict, why(item))
 		lines[key] = line{item, withoutFigures(says)}
-		if before, known := p.last[key]; !known {
+		if before, ok := p.last[key]; !ok {
 			p.verdict(fmt.Sprintf("%s, Terminating for %s: ", item, duration.HumanDuration(max(0, time.Since(item.Since())))), item)
 		} else if before.says != lines[key].says {
 			p.verdict(fmt.Sprintf("%s: now ", item), item)
@@ -129,7 +129,7 @@ func (p *Printer) Print(now answer.Answer) {
 	p.more = now.Omitted
 	if hidden := printable.Line(strings.Join(policies.UnseenTexts(now.Unseen), ", ")); hidden != p.hidden {
 		p.hidden = hidden
-		p.say("unseen: " + cmp.Or(hidden, "nothing any more"))
+		p.say("unseen: " + cmp.Or(hidden, "nothing"))
 	}
 }
 

@@ -80,7 +80,7 @@ func TestRun(t *testing.T) {
 		"Broken":      {"The first look fails.", []func() (answer.Answer, error){fails(errors.New("no cluster"))}, 0, time.Hour, s(0), 0, "no cluster"},
 		"Breaks":      {"A later answer fails: watch continues with the objects left.", []func() (answer.Answer, error){have("hangs a x"), fails(errors.New("timed out"))}, 0, 5 * time.Second, s(0, 2, 4), 1, ""},
 		"Recovers":    {"And it ends when it can be read again.", []func() (answer.Answer, error){have("hangs a x"), fails(errors.New("timed out")), have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
-		"Never":       {"An API server that does not answer.", []func() (answer.Answer, error){have()}, time.Hour, time.Minute, s(0), 0, "what is left is not known yet: its time has ended"},
+		"Never":       {"An API server that does not answer.", []func() (answer.Answer, error){have()}, time.Hour, time.Minute, s(0), 0, "the remaining objects are not known yet: its time has ended"},
 		"Hidden":      {"What cannot be listed may be left: that is no end, but a failure.", []func() (answer.Answer, error){hidden}, 0, time.Hour, s(0, 2, 4), 0, "this cannot be listed: gizmos.example.com: timed out"},
 		"HiddenOnce":  {"An API may come back.", []func() (answer.Answer, error){hidden, hidden, have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
 		"HiddenAgain": {"In between, something was seen.", []func() (answer.Answer, error){hidden, hidden, have("hangs a x"), hidden, hidden, have()}, 0, time.Hour, s(0, 2, 4, 6, 8, 10), 0, ""},

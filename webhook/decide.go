@@ -196,7 +196,7 @@ func (o *outcome) response(showNames bool) admission.Response {
 // unseenNote says why findings may be missing: silence would mean "it completes". Beside "may hang" it would
 // be noise.
 func unseenNote(findings []policies.Finding, unseen []policies.Unseen) string {
-	const incomplete = "termguard cannot see "
+	const incomplete = "unseen: "
 	verdict := policies.Result{Findings: findings, Unseen: unseen}.Verdict()
 	switch {
 	case verdict != policies.Unknown:

@@ -195,7 +195,7 @@ func (g *Grader) grade(ctx context.Context, d *deletion) (pause time.Duration, d
 	age := time.Since(d.start)
 	switch {
 	case err != nil && age < hangTimeout:
-		g.log.Debug("what became of a deletion cannot be seen", "resource", d.resource.String(), "error", err)
+		g.log.Debug("the outcome of a deletion is unseen", "resource", d.resource.String(), "error", err)
 		return time.Minute, false
 	case err != nil:
 	case exists && age < unassistedTime: // the first check
@@ -233,7 +233,7 @@ func (g *Grader) count(d *deletion, real ending, helped bool) {
 }
 
 // find lists: termguard lacks the right to get.
-func (g *Grader) find(ctx context.Context, d *deletion) (found, terminating bool, err error) {
+func (g *Grader) find(ctx context.Context, d *deletion) (ok, terminating bool, err error) {
 	const limit = 5 * time.Second
 	if err := g.limiter.Wait(ctx); err != nil {
 		return false, false, err

@@ -72,12 +72,12 @@ func TestGrader(t *testing.T) {
 	}
 	withFinalizer := func(d *deleting) { d.Object["metadata"].(map[string]any)["finalizers"] = []any{"a.b/c"} }
 	tests := map[string]struct {
-		reason  string
-		found   []policies.Finding
-		change  func(*deleting)
-		happens func(*Grader, *fake.FakeMetadataClient)
-		object  *metav1.PartialObjectMetadata
-		want    []string
+		reason   string
+		findings []policies.Finding
+		change   func(*deleting)
+		happens  func(*Grader, *fake.FakeMetadataClient)
+		object   *metav1.PartialObjectMetadata
+		want     []string
 	}{
 		"hangs, did hang":                {"right", []policies.Finding{will}, nil, nil, nil, []string{"p hangs hung"}},
 		"hangs, completed":               {"a false alarm", []policies.Finding{will}, nil, goneAfter(10 * time.Second), nil, []string{"p hangs completed"}},
@@ -128,7 +128,7 @@ func TestGrader(t *testing.T) {
 				g := NewGrader(client, shows(!d.hidden), registry, slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)))
 				r := d.Delete(nil)
 				r.DryRun = &d.dry
-				g.Record(r, policies.Result{Findings: tc.found})
+				g.Record(r, policies.Result{Findings: tc.findings})
 				before := outcomes(t, registry)
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
@@ -165,17 +165,17 @@ func outcomes(t *testing.T, registry *prometheus.Registry) map[string]int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[string]int{}
+	counts := map[string]int{}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			labels := map[string]string{}
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			found[labels["policy"]+" "+labels["predicted"]+" "+labels["real"]] = int(m.GetCounter().GetValue())
+			counts[labels["policy"]+" "+labels["predicted"]+" "+labels["real"]] = int(m.GetCounter().GetValue())
 		}
 	}
-	return found
+	return counts
 }
 
 func TestGraderIsBounded(t *testing.T) {

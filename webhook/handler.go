@@ -186,13 +186,13 @@ func (h *Handler) review(ctx context.Context, request admission.Request, at arri
 
 var supportedTriggers = map[question.Trigger]bool{question.OnDelete: true, question.OnEviction: true, question.OnFinalizerEdit: true, question.OnFinalize: true}
 
-var errUnsupported = errors.New("no policy is about such a request; see the rules of the ValidatingWebhookConfiguration")
+var errUnsupported = errors.New("no policy applies to such a request; see the rules of the ValidatingWebhookConfiguration")
 
 var explanations = map[failure]string{
 	failureMalformed:  "parts of the admission request are missing",
-	failureUnexpected: "no policy is about such a request",
+	failureUnexpected: "no policy applies to such a request",
 	failureUnsynced:   "termguard is still reading the cluster",
-	failureBusy:       "termguard has too much to do",
+	failureBusy:       "termguard is overloaded",
 	failureDeadline:   "termguard did not answer in time",
 	failurePanic:      "termguard failed (see its log)",
 	failureEvaluation: "termguard failed (see its log)",

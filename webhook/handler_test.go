@@ -105,7 +105,7 @@ func (r *recorder) Event(about runtime.Object, _, reason, message string) {
 // reasons returns what allowed requests that would be refused.
 func (r *recorder) reasons() (by []string) {
 	for _, event := range r.got {
-		if _, reason, found := strings.Cut(event.Message, ": let through by "); found {
+		if _, reason, ok := strings.Cut(event.Message, ": let through by "); ok {
 			reason, _, _ = strings.Cut(reason, "; refused by policy ")
 			by = append(by, reason)
 		}
@@ -469,7 +469,7 @@ func TestAnswers(t *testing.T) {
 			request: deleteNamespace,
 			want: admissionv1.AdmissionResponse{
 				UID: "u1", Allowed: true,
-				Warnings: []string{"termguard: not checked in full: termguard cannot see a: forbidden (and 1 more)"},
+				Warnings: []string{"termguard: not checked in full: unseen: a: forbidden (and 1 more)"},
 			},
 		},
 		"UnseenBesideAFinding": {
@@ -492,7 +492,7 @@ func TestAnswers(t *testing.T) {
 			request: deleteNamespace,
 			want: admissionv1.AdmissionResponse{
 				UID: "u1", Allowed: true,
-				Warnings:         []string{"termguard: it takes 90 s [p]", "termguard: not checked in full: termguard cannot see a: forbidden", check},
+				Warnings:         []string{"termguard: it takes 90 s [p]", "termguard: not checked in full: unseen: a: forbidden", check},
 				AuditAnnotations: map[string]string{"decision": "warn", "policies": "p=will"},
 			},
 		},

@@ -162,8 +162,8 @@ func TestStrangersAreToldNothing(t *testing.T) {
 		VerifyConnection: func(tls.ConnectionState) error { return errors.New("a stranger") },
 		Drain:            time.Millisecond,
 	})
-	stranger := borrowCertificate(t)
-	for name, certificates := range map[string][]tls.Certificate{"no certificate": nil, "a wrong one": {stranger}} {
+	foreign := borrowCertificate(t)
+	for name, certificates := range map[string][]tls.Certificate{"no certificate": nil, "a wrong one": {foreign}} {
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}}}
 		if response, err := client.Post(r.reviews+Path, "application/json", bytes.NewReader(body(t, v1, deleteNamespace))); err == nil {
 			response.Body.Close()

@@ -58,11 +58,11 @@ func TestRemoval(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, ok := removalOf(r)
-			var found *cluster.Removal
+			var removal *cluster.Removal
 			if ok {
-				found = &got
+				removal = &got
 			}
-			if diff := cmp.Diff(tc.want, found); diff != "" {
+			if diff := cmp.Diff(tc.want, removal); diff != "" {
 				t.Errorf("%s: -want +got\n%s", tc.reason, diff)
 			}
 		})

@@ -190,7 +190,7 @@ func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	if s.Alive != nil {
 		if err := s.Alive(ctx); err != nil {
-			s.Log.Error("this process cannot go on", "error", err)
+			s.Log.Error("this process cannot continue", "error", err)
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}

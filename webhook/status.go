@@ -69,7 +69,7 @@ func (s Status) lines() []string {
 func ParseStatus(warnings []string) (s Status, ok bool) {
 	var text strings.Builder
 	for _, warning := range warnings {
-		if part, found := strings.CutPrefix(warning, statusStart); found {
+		if part, exists := strings.CutPrefix(warning, statusStart); exists {
 			text.WriteString(part)
 		}
 	}

@@ -21,7 +21,7 @@ func TestDeclarations(t *testing.T) {
 		reason  string
 		object  string // beside its finalizers
 		trust   *config.Trust
-		known   bool
+		exists  bool
 		allowed bool
 		audit   string
 		events  []string
@@ -53,7 +53,7 @@ func TestDeclarations(t *testing.T) {
 			events := &recorder{}
 			object := `{"namespace":"demo","uid":"k","finalizers":["kiali.io/finalizer"],"name":"kiali",` + tc.object + `}`
 			inFacts := object
-			if !tc.known {
+			if !tc.exists {
 				inFacts = `{"namespace":"demo","name":"another"}`
 			}
 			client, url := serve(t, Options{

@@ -69,7 +69,7 @@ func (l *reservation) release() {
 	}
 }
 
-var errNoMemory = errors.New("other reviews take all the memory that reviews may take")
+var errNoMemory = errors.New("other reviews use all memory for reviews")
 
 // read reserves after the first bytes: a client that announces a body and sends nothing blocks no others.
 func (l *reservation) read(body io.Reader, contentLength int64, until time.Time) ([]byte, error) {

@@ -68,7 +68,7 @@ func (r Record) value(ctx context.Context, core typedcorev1.CoreV1Interface) ([]
 		return nil, err
 	}
 	if secret.Type != "helm.sh/release.v1" {
-		return nil, fmt.Errorf("it is of type %q: this reads releases of Helm 3 and 4, helm.sh/release.v1", secret.Type)
+		return nil, fmt.Errorf("it is of type %q: termguard reads releases of Helm 3 and 4, helm.sh/release.v1", secret.Type)
 	}
 	return secret.Data["release"], nil
 }
@@ -91,7 +91,7 @@ func Find(ctx context.Context, config *rest.Config, namespace, name string) (*Re
 			break // by default Helm stores nothing there
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list the records of releases in namespace %q: %w (whoever may: helm get manifest %s -n %s | termguard check -f - --helm)", namespace, err, name, namespace)
+			return nil, fmt.Errorf("list the records of releases in namespace %q: %w (with more rights: helm get manifest %s -n %s | termguard check -f - --helm)", namespace, err, name, namespace)
 		}
 		newest := Record{Version: -1}
 		for i := range list.Items {
@@ -107,13 +107,13 @@ func Find(ctx context.Context, config *rest.Config, namespace, name string) (*Re
 	}
 	old := metav1.ListOptions{LabelSelector: "OWNER=TILLER,NAME=" + name, Limit: 1}
 	if list, err := all.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).List(ctx, old); err == nil && len(list.Items) > 0 {
-		return nil, fmt.Errorf("release %q is of Helm 2, whose records this does not read: convert it first (helm 2to3 convert %s)", name, name)
+		return nil, fmt.Errorf("release %q is of Helm 2, whose records termguard does not read: convert it first (helm 2to3 convert %s)", name, name)
 	}
 	slices.Sort(there)
 	there = slices.Compact(there)
-	known := "there are no releases of Helm 3 or 4"
+	reason := "there are no releases of Helm 3 or 4"
 	if len(there) > 0 {
-		known = "there are " + page.List(there, 20)
+		reason = "there are " + page.List(there, 20)
 	}
-	return nil, fmt.Errorf("release %q not found in namespace %q%s: %s (see: helm list -A)", name, namespace, nearest.Hint(name, there), known)
+	return nil, fmt.Errorf("release %q not found in namespace %q%s: %s (see: helm list -A)", name, namespace, nearest.Hint(name, there), reason)
 }

@@ -161,10 +161,10 @@ func (u Uninstall) Sentences() []string {
 			stay = append(stay, name)
 		}
 	}
-	say("before anything is deleted, hooks run, and are waited for: %s. If one fails, nothing is deleted. What they delete themselves is not known", before)
-	say("after the rest, hooks run: %s", after)
-	say("it leaves what hooks created: %s", stay)
-	say("it leaves what helm.sh/resource-policy keeps: %s", kept)
+	say("hooks run before anything is deleted: %s. If one fails, nothing is deleted. The objects that hooks delete are unknown", before)
+	say("hooks run after everything else: %s", after)
+	say("it leaves objects that hooks created: %s", stay)
+	say("it leaves objects that helm.sh/resource-policy keeps: %s", kept)
 	say("it leaves the CustomResourceDefinitions of the chart's folder crds, and all objects of them: %s", u.Definitions)
 	return sentences
 }

@@ -93,10 +93,10 @@ metadata: {name: a}
 		t.Errorf("deleted objects: -want, +got:\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{
-		"before anything is deleted, hooks run, and are waited for: job/clean. If one fails, nothing is deleted. What they delete themselves is not known",
-		"after the rest, hooks run: job/last",
-		"it leaves what hooks created: job/last",
-		"it leaves what helm.sh/resource-policy keeps: persistentvolumeclaim/data",
+		"hooks run before anything is deleted: job/clean. If one fails, nothing is deleted. The objects that hooks delete are unknown",
+		"hooks run after everything else: job/last",
+		"it leaves objects that hooks created: job/last",
+		"it leaves objects that helm.sh/resource-policy keeps: persistentvolumeclaim/data",
 		"it leaves the CustomResourceDefinitions of the chart's folder crds, and all objects of them: widgets.x.io, gadgets.x.io",
 	}, u.Sentences()); diff != "" {
 		t.Errorf("notes: -want, +got:\n%s", diff)

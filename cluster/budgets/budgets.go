@@ -142,7 +142,7 @@ func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 		selector = labels.Nothing() // as the API server treats it
 	}
 	in := p.budgets[o.Namespace]
-	if _, known := in[o.Name]; !known && len(in) == maxBudgets {
+	if _, ok := in[o.Name]; !ok && len(in) == maxBudgets {
 		p.options.Sight.Cut("poddisruptionbudgets.policy", o.Namespace, "more budgets than are kept of one namespace")
 		return false
 	}
@@ -234,7 +234,7 @@ func (p *Part) refusal(namespace string, of alike) (r refusal) {
 func labelsOf(of alike) labels.Set {
 	set := labels.Set{}
 	for pair := range strings.SplitSeq(of.labels, ",") {
-		if key, value, found := strings.Cut(pair, "="); found {
+		if key, value, ok := strings.Cut(pair, "="); ok {
 			set[key] = value
 		}
 	}
@@ -254,13 +254,13 @@ func (p *Part) Labels(namespace string) (different []labels.Set, pods int) {
 }
 
 func (p *Part) nodes() iter.Seq[string] {
-	found := map[string]bool{}
+	names := map[string]bool{}
 	for namespace := range p.budgets {
 		for o := range p.pods[namespace].All() {
-			found[o.node.Value()] = true
+			names[o.node.Value()] = true
 		}
 	}
-	return maps.Keys(found)
+	return maps.Keys(names)
 }
 
 // drain groups unevictable pods by namespace and reason.

@@ -49,13 +49,13 @@ func (a *Act) On(object map[string]any) []Operation {
 	if !hold(a.When, object, nil) {
 		return nil
 	}
-	found := map[Operation]bool{}
+	operations := map[Operation]bool{}
 	as := text(object, a.as)
 	if a.Kind != "" {
 		namespace, _, _ := unstructured.NestedString(object, "metadata", "namespace")
 		for verb, without := range a.Verbs {
 			if as != "" {
-				found[Operation{verb, without, schema.ParseGroupKind(a.Kind), namespace, as, true}] = true
+				operations[Operation{verb, without, schema.ParseGroupKind(a.Kind), namespace, as, true}] = true
 			}
 		}
 	}
@@ -70,10 +70,10 @@ func (a *Act) On(object map[string]any) []Operation {
 		}
 		part := func(name string) string { return parts[a.names.SubexpIndex(name)] }
 		for verb, without := range a.Verbs {
-			found[Operation{verb, without, schema.GroupKind{Group: part("group"), Kind: part("kind")}, part("namespace"), as, false}] = true
+			operations[Operation{verb, without, schema.GroupKind{Group: part("group"), Kind: part("kind")}, part("namespace"), as, false}] = true
 		}
 	})
-	return slices.SortedFunc(maps.Keys(found), func(a, b Operation) int {
+	return slices.SortedFunc(maps.Keys(operations), func(a, b Operation) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind.String(), b.Kind.String()), cmp.Compare(a.Without, b.Without), cmp.Compare(a.Verb, b.Verb))
 	})
 }

@@ -30,8 +30,8 @@ func TestActErrors(t *testing.T) {
 
 // TestActOn reads the inventory of Flux, which it prunes.
 func TestActOn(t *testing.T) {
-	e, found := Default().Lookup("finalizers.fluxcd.io", "kustomizations.kustomize.toolkit.fluxcd.io")
-	if !found {
+	e, ok := Default().Lookup("finalizers.fluxcd.io", "kustomizations.kustomize.toolkit.fluxcd.io")
+	if !ok {
 		t.Fatal("no entry")
 	}
 	id := func(text string) any { return map[string]any{"id": text} }

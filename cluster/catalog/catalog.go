@@ -167,8 +167,8 @@ func (w Workload) Matches(kind, namespace, name string, images []string) bool {
 	if glob(w.Name, name) || glob("*-"+w.Name, name) && !slices.ContainsFunc(images, func(ref string) bool { return w.longer(name, ImageName(ref)) }) {
 		return true
 	}
-	rest, found := strings.CutPrefix(name, w.Name)
-	return found && strings.Contains(w.Name, "-") && versionSuffix.MatchString(rest)
+	rest, ok := strings.CutPrefix(name, w.Name)
+	return ok && strings.Contains(w.Name, "-") && versionSuffix.MatchString(rest)
 }
 
 // InstalledBy reports whether a Helm chart, or a package of OLM, usually installs w, which is the owner's.
@@ -412,7 +412,7 @@ func (c *Catalog) Carried(resource, kind string, runs func(Set) bool) []string {
 		strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io") {
 		return nil
 	}
-	var found []string
+	var finalizers []string
 	for _, e := range c.Entries() {
 		if e.Seldom || e.Component != InCluster || !slices.Contains(e.On, resource) {
 			continue
@@ -421,10 +421,10 @@ func (c *Catalog) Carried(resource, kind string, runs func(Set) bool) []string {
 			continue
 		}
 		if name := cmp.Or(e.Finalizer, strings.NewReplacer("{kind}", strings.ToLower(kind), "{plural}", plural).Replace(e.Carries)); name != "" {
-			found = append(found, name)
+			finalizers = append(finalizers, name)
 		}
 	}
-	return found
+	return finalizers
 }
 
 // Referring returns the entries with references or conditions on fields that list a resource. They must not

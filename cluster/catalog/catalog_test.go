@@ -57,19 +57,19 @@ func TestSources(t *testing.T) {
 
 // references returns the references of an entry, with nested ones.
 func references(e Entry) []Reference {
-	var found []Reference
+	var list []Reference
 	var below func(needs []Need)
 	below = func(needs []Need) {
 		for _, n := range needs {
-			found = append(found, n.Reference)
+			list = append(list, n.Reference)
 			below(n.Needs)
 		}
 	}
 	below(e.Needs)
 	for _, r := range e.WaitsFor {
-		found = append(found, r.Reference)
+		list = append(list, r.Reference)
 	}
-	return found
+	return list
 }
 
 // TestShipped checks the catalog in the binary against its own rules.
@@ -107,8 +107,8 @@ func TestShipped(t *testing.T) {
 		}
 		for _, finalizer := range matches {
 			for _, res := range e.On {
-				got, found := c.Lookup(finalizer, res)
-				if !found || got.Key() != e.Key() || !slices.Equal(got.On, e.On) {
+				got, ok := c.Lookup(finalizer, res)
+				if !ok || got.Key() != e.Key() || !slices.Equal(got.On, e.On) {
 					t.Errorf("%s on %s is shadowed: %q finds %s on %v", e.Key(), res, finalizer, got.Key(), got.On)
 				}
 			}
@@ -242,7 +242,7 @@ func TestMerge(t *testing.T) {
 			t.Errorf("%s: the entry of the %s wins, want that of the %s", finalizer, got.Owner, want)
 		}
 	}
-	if got, found := (*Catalog)(nil).Merge(nil).Lookup("a.io/f", "pods"); found {
+	if got, ok := (*Catalog)(nil).Merge(nil).Lookup("a.io/f", "pods"); ok {
 		t.Errorf("an empty catalog knows %v", got)
 	}
 }
@@ -296,7 +296,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, e := range c.Entries() {
 			for _, res := range e.On {
-				if _, found := c.Lookup(e.Finalizer, res); e.Finalizer != "" && !found {
+				if _, ok := c.Lookup(e.Finalizer, res); e.Finalizer != "" && !ok {
 					t.Errorf("%q on %q is in the catalog and not found", e.Finalizer, res)
 				}
 			}

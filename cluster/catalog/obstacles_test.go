@@ -36,11 +36,11 @@ func TestObstacles(t *testing.T) {
 	for _, e := range Default().Entries() {
 		for _, o := range e.Obstacles {
 			seen[o.ID] = true
-			versions, known := released[o.ID]
-			if known != (o.Affected != "") {
+			versions, ok := released[o.ID]
+			if ok != (o.Affected != "") {
 				t.Errorf("%s: affected %q, and releases %v", o.ID, o.Affected, versions)
 			}
-			if known && (!o.In(versions[0]) || o.In(versions[1])) {
+			if ok && (!o.In(versions[0]) || o.In(versions[1])) {
 				t.Errorf("%s: in %s: %t, in %s: %t", o.ID, versions[0], o.In(versions[0]), versions[1], o.In(versions[1]))
 			}
 			if o.In("latest") || o.In("") {
@@ -77,8 +77,8 @@ func TestObstacleErrors(t *testing.T) {
 // TestObstacleShows checks objects with and without the sign of an obstacle.
 func TestObstacleShows(t *testing.T) {
 	entry := func(finalizer, resource string) Entry {
-		e, found := Default().Lookup(finalizer, resource)
-		if !found {
+		e, ok := Default().Lookup(finalizer, resource)
+		if !ok {
 			t.Fatalf("no entry for %s on %s", finalizer, resource)
 		}
 		return e
@@ -121,16 +121,16 @@ func TestObstacleShows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := entry(tc.finalizer, tc.resource)
-			found := false
+			ok := false
 			for _, o := range e.ObstaclesOf(tc.resource) {
 				if o.ID == tc.id {
-					found = true
+					ok = true
 					if got := o.Shows(tc.object); got != tc.want {
 						t.Errorf("%s: shows: %t, want %t", tc.reason, got, tc.want)
 					}
 				}
 			}
-			if !found {
+			if !ok {
 				t.Errorf("no obstacle %s for %s", tc.id, tc.resource)
 			}
 		})

@@ -103,7 +103,7 @@ func (e *Entry) WaitsForOf(resource string) []Referrer {
 
 func holding[T any](all []T, resource string, reference func(*T) *Reference) []T {
 	_, group, _ := strings.Cut(resource, ".")
-	var found []T
+	var result []T
 	for i := range all {
 		if !concerns(reference(&all[i]).Of, resource) {
 			continue
@@ -111,9 +111,9 @@ func holding[T any](all []T, resource string, reference func(*T) *Reference) []T
 		one := all[i]
 		r := reference(&one)
 		r.Resource = strings.TrimSuffix(strings.ReplaceAll(r.Resource, ofGroup, group), ".")
-		found = append(found, one)
+		result = append(result, one)
 	}
-	return found
+	return result
 }
 
 const ofGroup = "{group}"
@@ -124,10 +124,10 @@ func concerns(of []string, resource string) bool {
 
 func covers(pattern, resource string) bool {
 	plural, group, _ := strings.Cut(resource, ".")
-	if of, found := strings.CutPrefix(pattern, "*."); found {
+	if of, ok := strings.CutPrefix(pattern, "*."); ok {
 		return group == of || strings.HasSuffix(group, "."+of)
 	}
-	if of, found := strings.CutSuffix(pattern, ".*"); found {
+	if of, ok := strings.CutSuffix(pattern, ".*"); ok {
 		return plural == of
 	}
 	return pattern == resource
@@ -149,7 +149,7 @@ func (r *Referrer) Applies(object map[string]any) bool { return hold(r.If, objec
 const LongestName = 253
 
 // Names returns the objects that an object names, each once, in order; one of a fixed name even if missing.
-func (r *Reference) Names(object map[string]any) (found []Named) {
+func (r *Reference) Names(object map[string]any) (objects []Named) {
 	seen := map[Named]bool{}
 	each(object, r.path, nil, func(at any, elements []any) {
 		value, _ := at.(string)
@@ -160,13 +160,13 @@ func (r *Reference) Names(object map[string]any) (found []Named) {
 		one := Named{Namespace: text(from(object, r.namespacePath, elements)), Name: name}
 		if !seen[one] {
 			seen[one] = true
-			found = append(found, one)
+			objects = append(objects, one)
 		}
 	})
 	if r.Name != "" && text(object, r.path) == "" && hold(r.When, object, nil) {
-		found = append(found, Named{Namespace: text(object, r.namespacePath), Name: r.Name})
+		objects = append(objects, Named{Namespace: text(object, r.namespacePath), Name: r.Name})
 	}
-	return found
+	return objects
 }
 
 func hold(conditions []Condition, object map[string]any, elements []any) bool {
@@ -228,20 +228,20 @@ func each(at any, path []string, elements []any, visit func(any, []any)) {
 }
 
 func texts(at any, path []string) []string {
-	var found []string
+	var values []string
 	each(at, path, nil, func(value any, _ []any) {
 		switch value := value.(type) {
 		case string:
-			found = append(found, value)
+			values = append(values, value)
 		case bool:
-			found = append(found, strconv.FormatBool(value))
+			values = append(values, strconv.FormatBool(value))
 		case int64:
-			found = append(found, strconv.FormatInt(value, 10))
+			values = append(values, strconv.FormatInt(value, 10))
 		case float64: // as encoding/json reads any number
-			found = append(found, strconv.FormatFloat(value, 'f', -1, 64))
+			values = append(values, strconv.FormatFloat(value, 'f', -1, 64))
 		}
 	})
-	return found
+	return values
 }
 
 func text(at any, path []string) string { return strings.Join(texts(at, path), "") }
@@ -251,12 +251,12 @@ var step = regexp.MustCompile(`^(?:\.?([A-Za-z_$][-A-Za-z0-9_$]*)|\["([^"\\]+)"\
 func parsePath(path string) ([]string, error) {
 	var steps []string
 	for rest := path; rest != ""; {
-		found := step.FindStringSubmatch(rest)
-		if found == nil || len(steps) == 0 == strings.HasPrefix(rest, ".") && found[1] != "" {
+		match := step.FindStringSubmatch(rest)
+		if match == nil || len(steps) == 0 == strings.HasPrefix(rest, ".") && match[1] != "" {
 			return nil, fmt.Errorf("path %q: at %q: fields after dots, [\"keys\"] and [*] are needed", path, rest)
 		}
-		steps = append(steps, cmp.Or(found[1], found[2], found[3], every))
-		rest = rest[len(found[0]):]
+		steps = append(steps, cmp.Or(match[1], match[2], match[3], every))
+		rest = rest[len(match[0]):]
 	}
 	return steps, nil
 }
@@ -287,7 +287,7 @@ func (r *Reference) check(on []string) error {
 		}),
 		err,
 		require(inNamespace == nil, "namespacePath: %w", inNamespace),
-		require(r.Name == "" || !slices.Contains(r.path, every), "name: what would be called that, beside a path with [*]"),
+		require(r.Name == "" || !slices.Contains(r.path, every), "name: a path with [*] has no single object of that name"),
 		require(shares(r.namespacePath, r.path), "namespacePath %q has a [*] that path %q has not", r.NamespacePath, r.Path),
 		checkAll("when", r.When, func(c *Condition) error { return c.check(r.Path, r.path) }),
 	)
@@ -311,8 +311,8 @@ func (e *Entry) CreatesFor(object map[string]any) bool {
 // mayHold reports whether all conditions hold or are unknown, such as on the spec if only metadata is known.
 func mayHold(conditions []Condition, object map[string]any) bool {
 	return !slices.ContainsFunc(conditions, func(c Condition) bool {
-		_, known := object[c.path[0]]
-		return known && !hold([]Condition{c}, object, nil)
+		_, ok := object[c.path[0]]
+		return ok && !hold([]Condition{c}, object, nil)
 	})
 }
 
@@ -324,9 +324,9 @@ func (n *Need) check(on []string, depth int) error {
 		return err
 	}
 	if err := cmp.Or(
-		require(n.Path != "" || n.Name != "" && n.NamespacePath == "", "a path is needed, or a name and nothing else that a path goes with"),
-		require(n.Path != "" || n.Without != Hangs, "without: hangs: the absence of what has a fixed name says nothing"),
-		require(!n.Impersonates || n.Resource == "serviceaccounts", "impersonates: nobody acts as one of %s", n.Resource),
+		require(n.Path != "" || n.Name != "" && n.NamespacePath == "", "a path is needed, or a name without the keys of a path"),
+		require(n.Path != "" || n.Without != Hangs, "without: hangs: the absence of an object of a fixed name proves nothing"),
+		require(!n.Impersonates || n.Resource == "serviceaccounts", "impersonates: no owner acts as one of %s", n.Resource),
 		require(slices.Contains([]string{Hangs, May, Completes}, n.Without), "without: %q is none of hangs, may and completes", n.Without),
 		require(depth < deepest || len(n.Needs) == 0, "needs: more than %d one below the other", deepest),
 	); err != nil {
@@ -349,20 +349,20 @@ func (r *Referrer) check(on []string) error {
 	return cmp.Or(
 		require(err == nil, "within: %w", err),
 		require(r.Within == "" || r.Path != "", "within: a path to the address is needed"),
-		require(r.Name == "" || r.Path != "", "name: a path is needed, beside which it is what is meant"),
+		require(r.Name == "" || r.Path != "", "name: a path is needed, of which it is the default"),
 		require(!r.SameNamespace || r.NamespacePath == "", "sameNamespace and namespacePath exclude each other"),
-		require(!r.AnyNamespace || !r.SameNamespace && r.NamespacePath == "" && r.Path != "", "anyNamespace goes with a path, and without sameNamespace and namespacePath"),
+		require(!r.AnyNamespace || !r.SameNamespace && r.NamespacePath == "" && r.Path != "", "anyNamespace needs a path, and excludes sameNamespace and namespacePath"),
 		checkConditions("if", r.If),
 	)
 }
 
 // Ranges returns the finalized object's address ranges, by Within.
 func (r *Referrer) Ranges(object map[string]any) []string {
-	var found []string
+	var ranges []string
 	each(object, r.within, nil, func(at any, _ []any) {
 		if value, isText := at.(string); isText {
-			found = append(found, value)
+			ranges = append(ranges, value)
 		}
 	})
-	return found
+	return ranges
 }

@@ -68,7 +68,7 @@ func (b *Bug) check() error {
 // Bugs returns the known bugs, by id, of a version as components report it, such as "docker://17.3.2"; nil for
 // other texts.
 func Bugs(component, version string) map[string]Bug {
-	if scheme, rest, found := strings.Cut(version, "://"); found {
+	if scheme, rest, ok := strings.Cut(version, "://"); ok {
 		if scheme != component {
 			return nil
 		}
@@ -78,13 +78,13 @@ func Bugs(component, version string) map[string]Bug {
 	if err != nil {
 		return nil
 	}
-	found := map[string]Bug{}
+	matches := map[string]Bug{}
 	for _, b := range bugs() {
 		if b.Component == component && b.affects(v) {
-			found[b.ID] = b
+			matches[b.ID] = b
 		}
 	}
-	return found
+	return matches
 }
 
 // Facts returns a bug as the document has it.

@@ -53,8 +53,8 @@ var scoped = sync.OnceValue(func() map[schema.GroupKind]bool {
 
 // Namespaced reports whether a built-in kind is namespaced; true for unknown kinds, as most are.
 func Namespaced(kind schema.GroupKind) bool {
-	namespaced, known := scoped()[kind]
-	return namespaced || !known
+	namespaced, ok := scoped()[kind]
+	return namespaced || !ok
 }
 
 // BuiltinGroups returns the API groups that Kubernetes serves or served, which must not be changed.

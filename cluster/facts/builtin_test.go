@@ -19,8 +19,8 @@ func TestBuiltin(t *testing.T) {
 	table := map[schema.GroupKind]Kind{}
 	for _, k := range Builtin() {
 		kind := schema.GroupKind{Group: k.Group, Kind: k.Kind}
-		if known, twice := table[kind]; twice {
-			t.Errorf("%s is in the table twice: %s and %s", kind, known, k)
+		if other, twice := table[kind]; twice {
+			t.Errorf("%s is in the table twice: %s and %s", kind, other, k)
 		}
 		table[kind] = k
 		if !k.Past && !slices.Contains(BuiltinGroups(), k.Group) {
@@ -33,10 +33,10 @@ func TestBuiltin(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, stored := object.(metav1.Object)
-		k, known := table[gvk.GroupKind()]
+		k, ok := table[gvk.GroupKind()]
 		switch {
 		case !stored || gvk.Version == runtime.APIVersionInternal || passing.MatchString(gvk.Kind):
-		case !known:
+		case !ok:
 			t.Errorf("%s is not in the table", gvk)
 		case !k.Past && !clientscheme.Scheme.IsVersionRegistered(k.GroupVersion()):
 			t.Errorf("%s has unknown resource %s in the table", gvk, k.GroupVersion())

@@ -20,7 +20,7 @@ type Directory[T Named] struct {
 // maxPage bounds the values that a change moves.
 const maxPage = 256
 
-func (d *Directory[T]) find(name string) (page, at int, found bool) {
+func (d *Directory[T]) find(name string) (page, at int, ok bool) {
 	if d == nil {
 		return 0, 0, false
 	}
@@ -33,8 +33,8 @@ func (d *Directory[T]) find(name string) (page, at int, found bool) {
 		}
 		return page, len(d.pages[page]), false
 	}
-	at, found = slices.BinarySearchFunc(d.pages[page], name, func(v T, name string) int { return strings.Compare(v.Named(), name) })
-	return page, at, found
+	at, ok = slices.BinarySearchFunc(d.pages[page], name, func(v T, name string) int { return strings.Compare(v.Named(), name) })
+	return page, at, ok
 }
 
 // Section returns a section with a record, or nil, for each value.
@@ -51,7 +51,7 @@ func (d *Directory[T]) Empty() bool { return len(d.pages) == 0 }
 
 // At returns the value with a name, or nil. It may be changed in place until the next Put or Delete.
 func (d *Directory[T]) At(name string) *T {
-	if page, at, found := d.find(name); found {
+	if page, at, ok := d.find(name); ok {
 		return &d.pages[page][at]
 	}
 	return nil
@@ -59,9 +59,9 @@ func (d *Directory[T]) At(name string) *T {
 
 // Put adds a value, or replaces the one with its name.
 func (d *Directory[T]) Put(v T) {
-	page, at, found := d.find(v.Named())
+	page, at, ok := d.find(v.Named())
 	switch {
-	case found:
+	case ok:
 		d.pages[page][at] = v
 	case len(d.pages) == 0:
 		d.pages = [][]T{{v}}
@@ -78,8 +78,8 @@ func (d *Directory[T]) Put(v T) {
 }
 
 func (d *Directory[T]) Delete(name string) {
-	page, at, found := d.find(name)
-	if !found {
+	page, at, ok := d.find(name)
+	if !ok {
 		return
 	}
 	if d.pages[page] = slices.Delete(d.pages[page], at, at+1); len(d.pages[page]) == 0 {

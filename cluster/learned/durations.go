@@ -43,7 +43,7 @@ type Histogram []Bucket
 func (h Histogram) with(other Histogram) Histogram {
 	sum := map[int]Bucket{}
 	for _, t := range slices.Concat(h, other) {
-		if before, known := sum[t.Within]; known {
+		if before, ok := sum[t.Within]; ok {
 			t.Objects += before.Objects
 			t.Last = latest(before.Last, t.Last)
 			if t.Only != before.Only {
@@ -76,8 +76,8 @@ func (h Histogram) since(t time.Time) Histogram {
 // covers reports whether h has every duration of other, in at least the same namespaces.
 func (h Histogram) covers(other Histogram) bool {
 	return !slices.ContainsFunc(other, func(t Bucket) bool {
-		return !slices.ContainsFunc(h, func(known Bucket) bool {
-			return known.Within == t.Within && (known.Only == "" || known.Only == t.Only)
+		return !slices.ContainsFunc(h, func(bucket Bucket) bool {
+			return bucket.Within == t.Within && (bucket.Only == "" || bucket.Only == t.Only)
 		})
 	})
 }
@@ -109,7 +109,7 @@ func (d Durations) Facts() map[string]any {
 	return map[string]any{"count": d.Objects, "usualSeconds": d.Usual, "longestSeconds": d.Longest, "last": d.Last.UTC().Format(time.RFC3339)}
 }
 
-func (h Histogram) durations() (d Durations, found bool) {
+func (h Histogram) durations() (d Durations, ok bool) {
 	for _, t := range h {
 		d.Objects += t.Objects
 		d.Longest = t.Within
@@ -180,7 +180,7 @@ func (m *Memory) AddStop(s Stop) {
 		m.stops = map[stopKey]Stop{}
 	}
 	key := stopKey{s.Namespace, s.Workload}
-	if before, known := m.stops[key]; known {
+	if before, ok := m.stops[key]; ok {
 		s.Took = before.Took.with(s.Took)
 		s.Last = latest(before.Last, s.Last)
 	}
@@ -222,8 +222,8 @@ func (m *Memory) pruneStops(now time.Time) {
 
 func (m *Memory) knowsStops(news Memory) bool {
 	for key, s := range news.stops {
-		known, found := m.stops[key]
-		if d, _ := known.Took.durations(); !found || d.Objects < strangerObjects || !known.Took.covers(s.Took) || s.Last.Sub(known.Last) > time.Hour {
+		stop, ok := m.stops[key]
+		if d, _ := stop.Took.durations(); !ok || d.Objects < strangerObjects || !stop.Took.covers(s.Took) || s.Last.Sub(stop.Last) > time.Hour {
 			return false
 		}
 	}

@@ -94,7 +94,7 @@ func (m *Memory) Add(o Owner) {
 	if m.owners == nil {
 		m.owners = map[key]Owner{}
 	}
-	if before, known := m.owners[o.key()]; known {
+	if before, ok := m.owners[o.key()]; ok {
 		if before.Last.After(o.Last) {
 			o.Outside = before.Outside
 		}
@@ -128,8 +128,8 @@ func (m *Memory) Empty() bool { return len(m.owners)+len(m.stops) == 0 }
 // Knows reports whether news change no verdict: all is remembered, trusted, and seen within the last hour.
 func (m *Memory) Knows(news Memory) bool {
 	for k, o := range news.owners {
-		known, found := m.owners[k]
-		if !found || known.Objects < strangerObjects || !known.Trusted() || known.Outside != o.Outside || !known.Took.covers(o.Took) || o.Last.Sub(known.Last) > time.Hour {
+		owner, ok := m.owners[k]
+		if !ok || owner.Objects < strangerObjects || !owner.Trusted() || owner.Outside != o.Outside || !owner.Took.covers(o.Took) || o.Last.Sub(owner.Last) > time.Hour {
 			return false
 		}
 	}
@@ -152,14 +152,14 @@ func (m *Memory) Local() map[Scope]bool {
 
 // Owners returns the trusted owners, the newest first.
 func (m *Memory) Owners(finalizer, resource, namespace string) []Owner {
-	var found []Owner
+	var owners []Owner
 	for k, o := range m.owners {
 		if k.finalizer == finalizer && k.resource == resource && (k.everywhere || k.namespace == namespace) && o.Trusted() {
-			found = append(found, o)
+			owners = append(owners, o)
 		}
 	}
-	slices.SortFunc(found, newestFirst)
-	return found
+	slices.SortFunc(owners, newestFirst)
+	return owners
 }
 
 // Prune forgets entries that are old, or beyond the bounds.
@@ -287,15 +287,15 @@ func Decode(text []byte, now time.Time) (m Memory, wrong error, err error) {
 	return m, errors.Join(errs[:min(maxErrors, len(errs))]...), nil
 }
 
-func take[T interface{ check(now time.Time) error }](list string, entries []json.RawMessage, now time.Time, known func(T) bool, add func(T)) (errs []error) {
+func take[T interface{ check(now time.Time) error }](list string, entries []json.RawMessage, now time.Time, has func(T) bool, add func(T)) (errs []error) {
 	for i, raw := range entries {
 		var entry T
 		err := decode(raw, &entry)
 		if err == nil {
 			err = entry.check(now)
 		}
-		if err == nil && known(entry) {
-			err = errors.New("it stands there twice")
+		if err == nil && has(entry) {
+			err = errors.New("it is listed twice")
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s[%d] is ignored: %w", list, i, err))
@@ -349,7 +349,7 @@ func plain(field, s string) error {
 	case len(s) > maxString:
 		return fmt.Errorf("%s: is longer than %d bytes", field, maxString)
 	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return fmt.Errorf("%s: holds what cannot be printed", field)
+		return fmt.Errorf("%s: has unprintable characters", field)
 	}
 	return nil
 }

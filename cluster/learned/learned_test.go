@@ -126,8 +126,8 @@ func TestLocal(t *testing.T) {
 }
 
 func TestKnows(t *testing.T) {
-	var known Memory
-	known.Add(owner(operator, 3, noon, noon))
+	var memory Memory
+	memory.Add(owner(operator, 3, noon, noon))
 	news := func(o Owner) (m Memory) { m.Add(o); return m }
 	outside := owner(operator, 1, noon, noon)
 	outside.Outside = true
@@ -144,7 +144,7 @@ func TestKnows(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := known.Knows(tc.news); got != tc.want {
+			if got := memory.Knows(tc.news); got != tc.want {
 				t.Errorf("%s: got %v", tc.reason, got)
 			}
 		})
@@ -174,7 +174,7 @@ func TestDecode(t *testing.T) {
 		"far in the future":    {"it would never be forgotten", line(`,"last":"2999-03-01T12:00:00Z"`), 0, "in the future", false},
 		"a little ahead":       {"clocks of replicas differ", line(`,"last":"2026-03-01T12:30:00Z"`), 1, "", false},
 		"no identity":          {"without an identity", line(`,"identity":""`), 0, "identity: is empty", false},
-		"control characters":   {"people read it on terminals", line(`,"identity":"\u001b[31m"`), 0, "cannot be printed", false},
+		"control characters":   {"people read it on terminals", line(`,"identity":"\u001b[31m"`), 0, "unprintable", false},
 		"wrong type":           {"one bad entry hides no other", line(`,"objects":"three"`), 0, "objects", false},
 		"forgotten long since": {"as after a long pause", line(`,"first":"2020-03-01T12:00:00Z","last":"2020-03-01T12:00:00Z"`), 0, "", false},
 	}

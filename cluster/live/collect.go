@@ -50,7 +50,7 @@ func Collect(ctx context.Context, config *rest.Config, options cluster.Options, 
 		return nil, err
 	}
 	c.discovered = discovered
-	wanted, lost, err := c.serves(ctx)
+	feeds, lost, err := c.serves(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +65,11 @@ func Collect(ctx context.Context, config *rest.Config, options cluster.Options, 
 		if apierrors.IsForbidden(err) {
 			world.SetUnseen(cluster.Resource{GroupVersionResource: coordinationv1.SchemeGroupVersion.WithResource("leases"), Namespaced: true}, facts.UnseenElsewhere, err.Error())
 		} else if err != nil {
-			log.Debug("leases are no evidence of who is up", "error", err)
+			log.Debug("leases are unseen, and prove no owner alive", "error", err)
 		}
 	})
 	var done atomic.Int32
-	for name, want := range wanted {
+	for name, want := range feeds {
 		c.feeds[name] = &feed{Resource: want.Resource, others: want.others}
 	}
 	read := func(f *feed, within string) {
@@ -170,14 +170,14 @@ func Collect(ctx context.Context, config *rest.Config, options cluster.Options, 
 // readNeeded reads objects that a namespace needs from others. They may need more.
 func (c *Cluster) readNeeded(ctx context.Context, namespace string) {
 	for range cluster.ReadRounds {
-		wanted := c.world.Needs(namespace)
-		if len(wanted) == 0 || ctx.Err() != nil {
+		needs := c.world.Needs(namespace)
+		if len(needs) == 0 || ctx.Err() != nil {
 			return
 		}
-		answers := make([]error, len(wanted))
+		answers := make([]error, len(needs))
 		var asking errgroup.Group
 		asking.SetLimit(askedAtOnce)
-		for i, w := range wanted {
+		for i, w := range needs {
 			asking.Go(func() error {
 				ctx, cancel := context.WithTimeout(ctx, askedWithin)
 				defer cancel()
@@ -190,7 +190,7 @@ func (c *Cluster) readNeeded(ctx context.Context, namespace string) {
 			})
 		}
 		_ = asking.Wait() // each keeps its error
-		c.world.Answered(wanted, answers)
+		c.world.Answered(needs, answers)
 		c.world.Settle()
 	}
 }

@@ -67,9 +67,9 @@ func worldOf(t *testing.T, manifests string) *cluster.World {
 	return w
 }
 
-func conditionsIn(w *cluster.World, path ...string) (found any) {
-	w.View(func(doc map[string]any) { found = facts.Lookup(doc, append([]string{"conditions"}, path...)...) })
-	return found
+func conditionsIn(w *cluster.World, path ...string) (conditions any) {
+	w.View(func(doc map[string]any) { conditions = facts.Lookup(doc, append([]string{"conditions"}, path...)...) })
+	return conditions
 }
 
 // TestReadConditions reads the conditions of gadgets whose owner is alive.
@@ -111,19 +111,19 @@ func TestReadConditions(t *testing.T) {
 		if err := ReadConditions(t.Context(), config, w, "a", slog.New(slog.DiscardHandler)); err != nil {
 			t.Fatal(err)
 		}
-		found, _ := conditionsIn(w, "a", "gadgets.x.io").(map[string]any)
+		conditions, _ := conditionsIn(w, "a", "gadgets.x.io").(map[string]any)
 		slices.Sort(reads)
-		return found
+		return conditions
 	}
 
-	found := read(gadgets("a", "b", "c") + gadgetOwner)
+	conditions := read(gadgets("a", "b", "c") + gadgetOwner)
 	if diff := cmp.Diff([]string{"/api/v1/namespaces/a/events", "/apis/x.io/v1/namespaces/a/gadgets/a", "/apis/x.io/v1/namespaces/a/gadgets/b", "/apis/x.io/v1/namespaces/a/gadgets/c"}, reads); diff != "" {
 		t.Errorf("reads: -want +got\n%s", diff)
 	}
-	if len(found) != 2 || found["b"] != nil || len(found["c"].([]any)) != 0 {
-		t.Errorf("conditions of %d objects, of c: %v", len(found), found["c"])
+	if len(conditions) != 2 || conditions["b"] != nil || len(conditions["c"].([]any)) != 0 {
+		t.Errorf("conditions of %d objects, of c: %v", len(conditions), conditions["c"])
 	}
-	list := found["a"].([]any)
+	list := conditions["a"].([]any)
 	want := map[string]any{"created": "2026-11-21T09:00:00Z", "type": "Ready", "status": "False", "reason": "NotFound", "message": strings.Repeat("é", 1<<9)}
 	if diff := cmp.Diff(want, list[0]); diff != "" || len(list) != question.MaxConditions-1 {
 		t.Errorf("%d conditions, first: -want +got\n%s", len(list), diff)
@@ -137,7 +137,7 @@ func TestReadConditions(t *testing.T) {
 	for i := range 120 {
 		many = append(many, fmt.Sprintf("g%d", i))
 	}
-	if found := read(gadgets(many...) + gadgetOwner); len(found) != most {
-		t.Errorf("read %d objects, want %d", len(found), most)
+	if conditions := read(gadgets(many...) + gadgetOwner); len(conditions) != most {
+		t.Errorf("read %d objects, want %d", len(conditions), most)
 	}
 }

@@ -27,47 +27,47 @@ type Discovered struct {
 // Discover reads the served resources. An error means that none could be read.
 func Discover(ctx context.Context, client discovery.DiscoveryInterfaceWithContext) (Discovered, error) {
 	groups, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, client)
-	found := Discovered{Groups: groups, Lists: lists}
+	discovered := Discovered{Groups: groups, Lists: lists}
 	var failed *discovery.ErrGroupDiscoveryFailed
 	switch {
 	case errors.As(err, &failed):
-		found.Failed = failed.Groups
+		discovered.Failed = failed.Groups
 	case err != nil:
 		return Discovered{}, fmt.Errorf("discover what the cluster serves: %w", err)
 	}
-	return found, nil
+	return discovered, nil
 }
 
-func (c *Cluster) serves(ctx context.Context) (wanted map[string]feed, lost map[string]error, err error) {
-	found := c.discovered
-	if found == nil {
-		asked, err := Discover(ctx, c.discovery)
+func (c *Cluster) serves(ctx context.Context) (feeds map[string]feed, lost map[string]error, err error) {
+	discovered := c.discovered
+	if discovered == nil {
+		fresh, err := Discover(ctx, c.discovery)
 		if err != nil {
 			return nil, nil, err
 		}
-		found = &asked
+		discovered = &fresh
 	}
 	version, err := c.discovery.ServerVersionWithContext(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("ask the API server for its version: %w", err)
+		return nil, nil, fmt.Errorf("read the version of the API server: %w", err)
 	}
 	c.world.SetVersion(version.GitVersion)
 
 	stale, lost := map[string]bool{}, map[string]error{}
-	for gv, err := range found.Failed {
+	for gv, err := range discovered.Failed {
 		stale[gv.Version+"."+gv.Group] = true
 		lost[gv.Group] = err
 	}
 	var served []string
 	preferred := map[string]string{}
-	for _, group := range found.Groups {
+	for _, group := range discovered.Groups {
 		preferred[group.Name] = group.PreferredVersion.Version
 		served = append(served, group.Name)
 	}
 	c.world.SetServed(served, stale)
-	wanted, older := wantedResources(found.Lists, preferred)
+	feeds, older := feedsOf(discovered.Lists, preferred)
 	for _, res := range cluster.Whole() {
-		_, served := wanted[res.String()]
+		_, served := feeds[res.String()]
 		switch versions := older[res.String()]; {
 		case served || lost[res.Group] != nil:
 		case len(versions) > 0:
@@ -77,15 +77,15 @@ func (c *Cluster) serves(ctx context.Context) (wanted map[string]feed, lost map[
 		}
 	}
 	var followed []cluster.Resource
-	for _, f := range wanted {
+	for _, f := range feeds {
 		followed = append(followed, f.Resource)
 	}
 	c.world.Follow(followed)
-	for name, f := range wanted {
+	for name, f := range feeds {
 		_, _, f.role = c.world.Role(f.Resource)
-		wanted[name] = f
+		feeds[name] = f
 	}
-	return wanted, lost, nil
+	return feeds, lost, nil
 }
 
 // unknownResources represents all resources of an unreadable group.
@@ -95,8 +95,8 @@ func unknownResources(group string) cluster.Resource {
 
 // wantedResources selects all deletable and listable resources, in their groups' preferred versions or the
 // reducers'. older has the versions of resources that are not served in the reducers'.
-func wantedResources(lists []*metav1.APIResourceList, preferred map[string]string) (wanted map[string]feed, older map[string][]string) {
-	wanted, older = map[string]feed{}, map[string][]string{}
+func feedsOf(lists []*metav1.APIResourceList, preferred map[string]string) (feeds map[string]feed, older map[string][]string) {
+	feeds, older = map[string]feed{}, map[string][]string{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -109,7 +109,7 @@ func wantedResources(lists []*metav1.APIResourceList, preferred map[string]strin
 			if strings.Contains(api.Name, "/") || unwatched.Has(name) || !verbs.HasAll("delete", "list") {
 				continue
 			}
-			before, have := wanted[name]
+			before, have := feeds[name]
 			switch {
 			case cluster.Reduces(res):
 				if !slices.Contains(cluster.Whole(), res) {
@@ -121,14 +121,14 @@ func wantedResources(lists []*metav1.APIResourceList, preferred map[string]strin
 				}
 			case have && gv.Version != preferred[gv.Group]:
 				before.others = append(before.others, res)
-				wanted[name] = before
+				feeds[name] = before
 				continue // the preferred version may lack the resource
 			case have:
 				before.others = append(before.others, before.Resource)
 			}
-			wanted[name] = feed{Resource: res, verbs: verbs, others: before.others}
+			feeds[name] = feed{Resource: res, verbs: verbs, others: before.others}
 		}
 	}
-	maps.DeleteFunc(older, func(name string, _ []string) bool { _, is := wanted[name]; return is })
-	return wanted, older
+	maps.DeleteFunc(older, func(name string, _ []string) bool { _, is := feeds[name]; return is })
+	return feeds, older
 }

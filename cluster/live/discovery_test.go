@@ -61,15 +61,15 @@ func TestDiscoveryOfMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wanted, lost, err := c.serves(t.Context())
+	feeds, lost, err := c.serves(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(failing, slices.Sorted(maps.Keys(lost))); diff != "" {
 		t.Errorf("groups that did not answer: -want +got\n%s", diff)
 	}
-	if len(wanted) != groups-len(failing) {
-		t.Errorf("%d resources are wanted, want %d", len(wanted), groups-len(failing))
+	if len(feeds) != groups-len(failing) {
+		t.Errorf("%d resources are wanted, want %d", len(feeds), groups-len(failing))
 	}
 	services := whole("apiservices.apiregistration.k8s.io")
 	world.Begin(services)

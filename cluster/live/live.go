@@ -176,7 +176,7 @@ func (c *Cluster) Run(ctx context.Context) {
 	running.Go(func() { background.Keep(ctx, "settling", c.world.KeepSettled) })
 	every("leases", ownership.LeaseInterval, func(ctx context.Context) {
 		if err := readLeases(ctx, c.kube.CoordinationV1(), c.world); err != nil && ctx.Err() == nil {
-			c.log.Debug("leases are no evidence of who is up", "error", err)
+			c.log.Debug("leases are unseen, and prove no owner alive", "error", err)
 		}
 	})
 	running.Go(func() {
@@ -243,7 +243,7 @@ func (c *Cluster) rediscover() {
 // discover reads the served resources, as the namespace controller does before each pass
 // (pkg/controller/namespace/deletion).
 func (c *Cluster) discover(ctx context.Context, running *sync.WaitGroup) error {
-	wanted, lost, err := c.serves(ctx)
+	feeds, lost, err := c.serves(ctx)
 	if err != nil {
 		return err
 	}
@@ -251,13 +251,13 @@ func (c *Cluster) discover(ctx context.Context, running *sync.WaitGroup) error {
 	defer c.mu.Unlock()
 	c.listed = true
 	for name, f := range c.feeds {
-		if _, still := wanted[name]; !still && lost[f.Group] == nil {
+		if _, still := feeds[name]; !still && lost[f.Group] == nil {
 			f.cancel()
 			delete(c.feeds, name)
 			c.world.Drop(f.Resource)
 		}
 	}
-	for name, want := range wanted {
+	for name, want := range feeds {
 		have := c.feeds[name]
 		if have != nil {
 			if have.Resource == want.Resource && have.role == want.role {
@@ -282,11 +282,11 @@ func (c *Cluster) discover(ctx context.Context, running *sync.WaitGroup) error {
 	}
 	c.lost = lost
 	for group, err := range lost {
-		known := false
+		ok := false
 		for _, f := range c.feeds {
-			known = known || f.Group == group
+			ok = ok || f.Group == group
 		}
-		if !known {
+		if !ok {
 			c.world.SetUnseen(unknownResources(group), facts.UnseenDiscovery, err.Error())
 		}
 	}

@@ -70,9 +70,9 @@ func (s silentLister) WatchWithContext(ctx context.Context, _ metav1.ListOptions
 }
 
 // at returns the value at one path of the facts.
-func at(w *cluster.World, path ...string) (found any) {
-	w.View(func(doc map[string]any) { found = facts.Lookup(doc, path...) })
-	return found
+func at(w *cluster.World, path ...string) (value any) {
+	w.View(func(doc map[string]any) { value = facts.Lookup(doc, path...) })
+	return value
 }
 
 // whole returns a resource that is watched whole.
@@ -419,7 +419,7 @@ func TestWantedResources(t *testing.T) {
 		return metav1.APIResource{Name: name, Namespaced: true, Verbs: verbs}
 	}
 	all := []string{"delete", "list", "watch"}
-	got, older := wantedResources([]*metav1.APIResourceList{
+	got, older := feedsOf([]*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{api("pods", all...), api("pods/status", "get"), api("events", all...), api("bindings", "create"), api("configmaps", all...)}},
 		{GroupVersion: "metrics.k8s.io/v1beta1", APIResources: []metav1.APIResource{api("pods", "get", "list")}},
 		{GroupVersion: "x.io/v1", APIResources: []metav1.APIResource{api("widgets", all...)}},

@@ -24,15 +24,15 @@ var errUnread = errors.New("not read")
 // readForPolicies performs lookups of policies, and reports whether there are any. Failed ones stay open.
 func (c *Cluster) readForPolicies(ctx context.Context) bool {
 	lookups := c.world.Lookups()
-	all, left := map[refusals.Lookup]refusals.Found{}, cluster.MaxRead
+	all, left := map[refusals.Lookup]refusals.LookupResult{}, cluster.MaxRead
 	for _, lookup := range lookups {
-		found, err := c.read(ctx, lookup, left)
+		result, err := c.read(ctx, lookup, left)
 		if err != nil {
-			c.log.Debug("what an admission policy reads is not known", "lookup", fmt.Sprint(lookup), "error", err)
+			c.log.Debug("the objects that an admission policy reads are unseen", "lookup", fmt.Sprint(lookup), "error", err)
 			continue
 		}
-		left -= len(found.Objects)
-		all[lookup] = found
+		left -= len(result.Objects)
+		all[lookup] = result
 	}
 	if ctx.Err() != nil {
 		return false
@@ -41,14 +41,14 @@ func (c *Cluster) readForPolicies(ctx context.Context) bool {
 	return len(lookups) > 0
 }
 
-func (c *Cluster) read(ctx context.Context, lookup refusals.Lookup, limit int) (refusals.Found, error) {
+func (c *Cluster) read(ctx context.Context, lookup refusals.Lookup, limit int) (refusals.LookupResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, firstSilence)
 	defer cancel()
 	res := cluster.Resource{GroupVersionResource: lookup.Resource, Namespaced: lookup.Namespace != ""}
 	if !lookup.Kind.Empty() {
 		list, err := c.discovery.ServerResourcesForGroupVersionWithContext(ctx, lookup.Kind.GroupVersion().String())
 		if err != nil && !apierrors.IsNotFound(err) {
-			return refusals.Found{}, fmt.Errorf("discover %s: %w", lookup.Kind.GroupVersion(), err)
+			return refusals.LookupResult{}, fmt.Errorf("discover %s: %w", lookup.Kind.GroupVersion(), err)
 		}
 		served := false
 		if list != nil {
@@ -59,11 +59,11 @@ func (c *Cluster) read(ctx context.Context, lookup refusals.Lookup, limit int) (
 			}
 		}
 		if err := lookup.Usable(res.Namespaced, served); err != nil {
-			return refusals.Found{Err: err}, nil
+			return refusals.LookupResult{Err: err}, nil
 		}
 	}
 	if res.GroupResource() == (schema.GroupResource{Resource: "secrets"}) {
-		return refusals.Found{}, fmt.Errorf("%w: what is in secrets is nobody's business", errUnread)
+		return refusals.LookupResult{}, fmt.Errorf("%w: termguard reads no Secrets", errUnread)
 	}
 	options := metav1.ListOptions{LabelSelector: lookup.Selector, Limit: int64(limit) + 1}
 	if lookup.Name != "" { // by a list: termguard lacks the right to get objects
@@ -76,13 +76,13 @@ func (c *Cluster) read(ctx context.Context, lookup refusals.Lookup, limit int) (
 	list, err := c.dynamic.Resource(res.GroupVersionResource).Namespace(namespace).List(ctx, options)
 	switch {
 	case err != nil:
-		return refusals.Found{}, err
+		return refusals.LookupResult{}, err
 	case len(list.Items) > limit || list.GetContinue() != "":
-		return refusals.Found{}, fmt.Errorf("%w: more than %d objects", errUnread, cluster.MaxRead)
+		return refusals.LookupResult{}, fmt.Errorf("%w: more than %d objects", errUnread, cluster.MaxRead)
 	}
-	found := refusals.Found{}
+	result := refusals.LookupResult{}
 	for i := range list.Items {
-		found.Objects = append(found.Objects, &list.Items[i])
+		result.Objects = append(result.Objects, &list.Items[i])
 	}
-	return found, nil
+	return result, nil
 }

@@ -27,7 +27,7 @@ func TestReadForPolicies(t *testing.T) {
 	}
 	config, rules := kind("v1", "ConfigMap"), kind("y.io/v1", "Rule")
 	configs := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	var known []runtime.Object
+	var objects []runtime.Object
 	for _, text := range []string{
 		"{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: ops, labels: {for: p}}}",
 		"{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: ops}}",
@@ -38,7 +38,7 @@ func TestReadForPolicies(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
 			t.Fatal(err)
 		}
-		known = append(known, obj)
+		objects = append(objects, obj)
 	}
 	lists := map[schema.GroupVersionResource]string{configs: "ConfigMapList", {Version: "v1", Resource: "secrets"}: "SecretList", {Group: "y.io", Version: "v1", Resource: "rules"}: "RuleList"}
 	served := []*metav1.APIResourceList{
@@ -74,7 +74,7 @@ func TestReadForPolicies(t *testing.T) {
 			c := &Cluster{
 				world: cluster.NewWorld(cluster.Options{}), log: slog.New(slog.DiscardHandler),
 				discovery: &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: served}},
-				dynamic:   fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, known...),
+				dynamic:   fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...),
 			}
 			answer, err := c.read(t.Context(), tc.lookup, tc.limit)
 			if !errors.Is(err, errUnread) && tc.unread || err != nil && !tc.unread || !errors.Is(answer.Err, tc.err) {

@@ -21,7 +21,7 @@ func (c *Cluster) readProbes(ctx context.Context) {
 	for read := 0; read < maxReports; {
 		list, err := c.kube.CoreV1().ConfigMaps(c.options.Home).List(ctx, options)
 		if err != nil {
-			c.log.Debug("what node probes found is not known", "namespace", c.options.Home, "error", err)
+			c.log.Debug("reports of node probes are unseen", "namespace", c.options.Home, "error", err)
 			return
 		}
 		for _, cm := range list.Items {

@@ -47,11 +47,11 @@ func (f fleet) expects(namespace string, selector labels.Selector) (expected int
 
 // elsewhere returns a namespace's workloads in other sets. The pods of one with several sizes are unknown.
 func (p *player) elsewhere(namespace string) fleet {
-	if known, found := p.others[namespace]; found || p.in == nil {
-		return known
+	if others, ok := p.others[namespace]; ok || p.in == nil {
+		return others
 	}
 	f := fleet{autoscaled: maps.Clone(p.autoscaled)}
-	known := map[string]workload{}
+	workloads := map[string]workload{}
 	for _, obj := range p.in(namespace) {
 		if isScaler(obj) {
 			target := targetOf(obj, namespace)
@@ -65,11 +65,11 @@ func (p *player) elsewhere(namespace string) fleet {
 		labels, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "template", "metadata", "labels")
 		w := workload{namespace, obj.GetName(), labels, replicas(obj)}
 		id := obj.GetKind() + "/" + w.name
-		other, again := known[id]
+		other, again := workloads[id]
 		if again && (other.replicas != w.replicas || !maps.Equal(other.labels, w.labels)) {
 			f.autoscaled[namespace+"/"+w.name] = 0
 		}
-		if known[id] = w; !again {
+		if workloads[id] = w; !again {
 			f.workloads = append(f.workloads, w)
 		}
 	}

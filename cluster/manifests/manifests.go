@@ -140,11 +140,11 @@ func homeOf(objects []*unstructured.Unstructured) string {
 }
 
 // clients returns an object's configurations of the API server's clients.
-func clients(obj *unstructured.Unstructured) (found []map[string]any) {
+func clients(obj *unstructured.Unstructured) (configs []map[string]any) {
 	take := func(fields map[string]any, path ...string) {
 		value, _, _ := unstructured.NestedFieldNoCopy(fields, path...)
 		if client, ok := value.(map[string]any); ok {
-			found = append(found, client)
+			configs = append(configs, client)
 		}
 	}
 	switch obj.GetKind() {
@@ -157,7 +157,7 @@ func clients(obj *unstructured.Unstructured) (found []map[string]any) {
 			take(hook, "clientConfig")
 		}
 	}
-	return found
+	return configs
 }
 
 // place sets the namespace that kubectl would.
@@ -165,7 +165,7 @@ func (p *player) place(obj *unstructured.Unstructured) {
 	// Exported from a cluster: the API server ignores it.
 	unstructured.RemoveNestedField(obj.Object, "metadata", "deletionTimestamp")
 	for _, client := range clients(obj) { // an installer replaces placeholders by a certificate, such as caBundle: ${CA_BUNDLE}
-		if bundle, found := client["caBundle"]; found {
+		if bundle, ok := client["caBundle"]; ok {
 			text, isText := bundle.(string) // caBundle: [paste it here] is a list
 			if _, err := base64.StdEncoding.DecodeString(text); err != nil || !isText {
 				delete(client, "caBundle")
@@ -181,7 +181,7 @@ func (p *player) place(obj *unstructured.Unstructured) {
 		obj.SetNamespace(p.home)
 	}
 	if ns := obj.GetNamespace(); ns != "" {
-		if _, known := p.namespaces[ns]; !known {
+		if _, exists := p.namespaces[ns]; !exists {
 			p.namespaces[ns] = false
 		}
 	}
@@ -205,7 +205,7 @@ func (p *player) apply(obj *unstructured.Unstructured) []*unstructured.Unstructu
 		runs(obj)
 		p.pods = append(p.pods, obj)
 	case "apiservices.apiregistration.k8s.io":
-		set(obj, []any{map[string]any{"type": "Available", "status": "True", "reason": "Passed", "message": "the manifests are taken to work"}}, "status", "conditions")
+		set(obj, []any{map[string]any{"type": "Available", "status": "True", "reason": "Passed", "message": "the manifests are assumed to work"}}, "status", "conditions")
 	default:
 		p.finalize(obj, res)
 	}
@@ -284,9 +284,9 @@ func (p *player) endpoints(obj *unstructured.Unstructured) []*unstructured.Unstr
 	if p.resources[obj.GroupVersionKind()].String() != "services" {
 		return nil
 	}
-	wanted, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "selector")
-	selector := labels.SelectorFromSet(wanted)
-	if len(wanted) == 0 || !slices.ContainsFunc(p.pods, func(pod *unstructured.Unstructured) bool {
+	matchLabels, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "selector")
+	selector := labels.SelectorFromSet(matchLabels)
+	if len(matchLabels) == 0 || !slices.ContainsFunc(p.pods, func(pod *unstructured.Unstructured) bool {
 		return pod.GetNamespace() == obj.GetNamespace() && selector.Matches(labels.Set(pod.GetLabels()))
 	}) {
 		return nil
@@ -303,16 +303,16 @@ type container struct {
 	args  []string // with those of its command
 }
 
-func containersOf(objects []*unstructured.Unstructured) (found []container) {
+func containersOf(objects []*unstructured.Unstructured) (containers []container) {
 	for _, obj := range objects {
 		for _, fields := range cluster.Items(obj.Object, "spec", "template", "spec", "containers") {
 			image, _ := fields["image"].(string)
 			command, _, _ := unstructured.NestedStringSlice(fields, "command")
 			args, _, _ := unstructured.NestedStringSlice(fields, "args")
-			found = append(found, container{image, append(command, args...)})
+			containers = append(containers, container{image, append(command, args...)})
 		}
 	}
-	return found
+	return containers
 }
 
 func (p *player) sets(by catalog.Set) bool {

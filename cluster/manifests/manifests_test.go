@@ -34,14 +34,14 @@ func TestImplied(t *testing.T) {
 // kind Cluster among the manifests.
 func TestVersion(t *testing.T) {
 	about := made("termguard.dev/v1", "Cluster", "", "", map[string]any{"version": "v1.30.0"})
-	for asked, want := range map[string]string{"v1.36.0": "v1.36.0", "": "v1.30.0"} {
-		w, err := Apply(cluster.Options{}, asked, Set{Objects: []*unstructured.Unstructured{about.DeepCopy()}})
+	for version, want := range map[string]string{"v1.36.0": "v1.36.0", "": "v1.30.0"} {
+		w, err := Apply(cluster.Options{}, version, Set{Objects: []*unstructured.Unstructured{about.DeepCopy()}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.View(func(doc map[string]any) {
 			if got := facts.Lookup(doc, "version", "git"); got != want {
-				t.Errorf("version %q: got facts for %v, want %s", asked, got, want)
+				t.Errorf("version %q: got facts for %v, want %s", version, got, want)
 			}
 		})
 	}

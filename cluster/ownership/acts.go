@@ -39,7 +39,7 @@ func (p *Part) Defined(resource string) bool { return p.definition(resource).kin
 
 // Lets reports whether RBAC gives an account a verb on all of a resource's objects in a namespace, and the
 // only role and binding for it. known is false if something else may allow it.
-func (p *Part) Lets(account, verb, resource, namespace string) (lets, known bool, only []Right) {
+func (p *Part) Lets(account, verb, resource, namespace string) (lets, ok bool, only []Right) {
 	if p.options.Manifests || p.hidesGrants() || !p.rbacInForce() && len(p.bindingsOf[account]) == 0 {
 		return false, false, nil
 	}
@@ -62,16 +62,16 @@ func (p *Part) Candid(resource, namespace string) bool {
 // reports are resources about others, which anyone with a right in one namespace may write.
 var reports = map[string][]string{"events": {"", "events.k8s.io"}, "leases": {"coordination.k8s.io"}}
 
-func reportsOf(rule rbacv1.PolicyRule) (found []string) {
+func reportsOf(rule rbacv1.PolicyRule) (resources []string) {
 	among := func(list []string, any ...string) bool {
 		return slices.ContainsFunc(list, func(item string) bool { return item == "*" || slices.Contains(any, item) })
 	}
 	for resource, groups := range reports {
 		if among(rule.Verbs, "create", "update", "patch") && among(rule.APIGroups, groups...) && among(rule.Resources, resource) {
-			found = append(found, resource)
+			resources = append(resources, resource)
 		}
 	}
-	return found
+	return resources
 }
 
 // onlyWriters is Candid for any of reports.

@@ -91,7 +91,7 @@ func (p *Part) judgeSidecar(q *question, image string) (_ judgement, decided boo
 func (p *Part) servesOthers(account, driver string) bool {
 	installed := p.installedDrivers()
 	some := installed[driver] || p.driversHidden() != ""
-	found := false
+	ok := false
 	for _, s := range p.sidecars {
 		if s.account != account {
 			continue
@@ -99,9 +99,9 @@ func (p *Part) servesOthers(account, driver string) bool {
 		if s.names(driver) || some && !s.namesAny(installed) {
 			return false
 		}
-		found = true
+		ok = true
 	}
-	return found
+	return ok
 }
 
 // servesDriver is false if an account may run another driver's sidecars.

@@ -68,13 +68,13 @@ const maxFinalizers, maxGroups = 64, 128
 
 // evidenceOf is finalizersOf with the catalog's conditions on the object.
 func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []evidence {
-	found := finalizersOf(m, spec, p.trusts(resource, m))
+	list := finalizersOf(m, spec, p.trusts(resource, m))
 	var pauses map[string]string // most objects need none
 	var status []string
-	for i := range found {
-		e := &found[i]
-		entry, known := p.options.Catalog.Lookup(e.finalizer, resource)
-		if !known {
+	for i := range list {
+		e := &list[i]
+		entry, exists := p.options.Catalog.Lookup(e.finalizer, resource)
+		if !exists {
 			if pauses == nil {
 				pauses = pausesOf(m)
 				if facts.Custom(facts.GroupOf(resource)) && len(m.GetFinalizers()) <= maxFinalizers {
@@ -89,7 +89,7 @@ func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []evi
 			e.paused = pausedBy(pauses, resource, e.finalizer)
 			e.status = status
 		}
-		if !known || len(entry.CreatesWhen)+len(entry.Obstacles) == 0 {
+		if !exists || len(entry.CreatesWhen)+len(entry.Obstacles) == 0 {
 			continue
 		}
 		obstacles := entry.ObstaclesOf(resource)
@@ -101,7 +101,7 @@ func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []evi
 			}
 		}
 	}
-	return found
+	return list
 }
 
 // contentOf returns at least labels and annotations.
@@ -139,10 +139,10 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []evidence {
 	slices.Sort(common.owners)
 	common.owners = slices.Compact(common.owners)
 	spec, listed := spec[:min(maxFinalizers, len(spec))], all[:min(maxFinalizers, len(all))]
-	found := make([]evidence, 0, len(spec)+len(listed))
+	list := make([]evidence, 0, len(spec)+len(listed))
 	of := func(finalizer string) *evidence {
-		if i := slices.IndexFunc(found, func(e evidence) bool { return e.finalizer == finalizer }); i >= 0 {
-			return &found[i]
+		if i := slices.IndexFunc(list, func(e evidence) bool { return e.finalizer == finalizer }); i >= 0 {
+			return &list[i]
 		}
 		return nil
 	}
@@ -155,13 +155,13 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []evidence {
 		case at == facts.Nowhere && finalizer == "kubernetes":
 		case e == nil:
 			common.finalizer, common.at = finalizer, at
-			found = append(found, common)
+			list = append(list, common)
 		case e.at == facts.Nowhere:
 			e.at = at
 		}
 	}
 	if len(all) > maxFinalizers {
-		return found
+		return list
 	}
 	for manager, finalizer := range claims(m) {
 		if t := of(finalizer); t != nil {
@@ -170,7 +170,7 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []evidence {
 			t.managers = slices.Compact(t.managers)
 		}
 	}
-	return found
+	return list
 }
 
 // claims yields field managers with the finalizers that they claim (v:"NAME" under f:finalizers; a namespace's

@@ -27,7 +27,7 @@ func FuzzManagedFinalizers(f *testing.F) {
 			}}})
 		}
 		for _, obj := range objects {
-			if found := finalizersOf(obj, nil, true); len(found) != 1 || found[0].finalizer != "kiali.io/finalizer" {
+			if list := finalizersOf(obj, nil, true); len(list) != 1 || list[0].finalizer != "kiali.io/finalizer" {
 				t.Error("a finalizer was lost")
 			}
 		}

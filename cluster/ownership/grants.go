@@ -179,15 +179,15 @@ func (p *Part) indexGrants(yield func()) {
 }
 
 func (p *Part) mayUpdate(res, namespace string) []grantee {
-	var found []grantee
+	var grantees []grantee
 	for _, covering := range covering(res) {
 		all := p.grantees[granted{covering, ""}]
 		if namespace != "" {
 			all = slices.SortedFunc(slices.Values(slices.Concat(all, p.grantees[granted{covering, namespace}])), byAccount)
 		}
-		found = append(found, all...)
+		grantees = append(grantees, all...)
 	}
-	return found
+	return grantees
 }
 
 // scope returns the namespace if rights, watches or observed removals differ there, else "".

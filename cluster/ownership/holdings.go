@@ -304,8 +304,8 @@ func (h *holding) has(finalizer string) bool {
 // bucket returns nil if the namespace has too many.
 func (p *Part) bucket(resource string, key types.NamespacedName, e evidence) *bucket {
 	vkey := p.verdictKey(resource, key.Namespace, e)
-	v, judged := p.verdicts[vkey]
-	if (!judged || v.buckets[key.Namespace] == nil) && len(p.grouped[key.Namespace]) == maxGroups {
+	v, exists := p.verdicts[vkey]
+	if (!exists || v.buckets[key.Namespace] == nil) && len(p.grouped[key.Namespace]) == maxGroups {
 		return nil
 	}
 	v = p.verdictFor(vkey, e)
@@ -337,13 +337,13 @@ func (p *Part) blocking(h *holding) []*bucket {
 	if h.owner == "" {
 		return nil
 	}
-	var found []*bucket
+	var buckets []*bucket
 	for _, b := range h.buckets {
 		if !p.builtIn(b.verdict.key) {
-			found = append(found, b)
+			buckets = append(buckets, b)
 		}
 	}
-	return found
+	return buckets
 }
 
 type verdictKey struct {
@@ -372,8 +372,8 @@ type verdict struct {
 }
 
 func (p *Part) verdictFor(key verdictKey, e evidence) *verdict {
-	v, found := p.verdicts[key]
-	if !found {
+	v, ok := p.verdicts[key]
+	if !ok {
 		v = &verdict{key: key, evidence: e, judgement: p.judge(key, e), buckets: map[string]*bucket{}}
 		v.facts = v.judgement.facts()
 		p.verdicts[key] = v

@@ -70,41 +70,41 @@ func (j judgement) facts() map[string]any {
 	if j.certain {
 		certainty = "will"
 	}
-	found := map[string]any{"state": j.state, "certainty": certainty, "owner": j.owner, "clears": j.clears, "evidence": facts.List(j.evidence)}
+	record := map[string]any{"state": j.state, "certainty": certainty, "owner": j.owner, "clears": j.clears, "evidence": facts.List(j.evidence)}
 	for key, list := range map[string][]workload{"workloads": j.workloads, "idle": j.idle} {
 		if len(list) > 0 {
 			workloads := make([]any, len(list))
 			for i, wl := range list {
 				workloads[i] = map[string]any{"resource": wl.resource(), "namespace": wl.namespace, "name": wl.name}
 			}
-			found[key] = workloads
+			record[key] = workloads
 		}
 	}
 	barred := map[string]any{"account": j.barred, "resource": j.resource}
 	facts.Set(barred, "lease", j.lease, j.lease != "")
 	facts.Set(barred, "namesake", true, j.namesake)
 	alive := j.state == Alive
-	facts.Set(found, "hearsay", j.hearsay, j.hearsay != "")
-	facts.Set(found, "declared", true, j.declared)
-	facts.Set(found, "barred", barred, j.barred != "")
-	facts.Set(found, "bindings", facts.List(j.bindings), len(j.bindings) > 0)
-	facts.Set(found, "creates", j.creates, alive && j.creates != "")
-	facts.Set(found, "circumstantial", true, alive && j.circumstantial)
-	facts.Set(found, "seen", true, alive && j.seen)
-	facts.Set(found, "provisions", true, alive && slices.ContainsFunc(j.workloads, func(wl workload) bool { return slices.Contains(wl.images, "csi-provisioner") }))
-	facts.Set(found, "unsure", true, j.unsure)
-	facts.Set(found, "watches", facts.List(j.watches), len(j.watches) > 0)
-	facts.Set(found, "maker", j.maker, j.maker != "")
-	facts.Set(found, "obstacles", obstacleFacts(j.obstacles), len(j.obstacles) > 0)
-	facts.Set(found, "accounts", facts.List(accountsOf(j.workloads)), len(j.workloads) > 0)
+	facts.Set(record, "hearsay", j.hearsay, j.hearsay != "")
+	facts.Set(record, "declared", true, j.declared)
+	facts.Set(record, "barred", barred, j.barred != "")
+	facts.Set(record, "bindings", facts.List(j.bindings), len(j.bindings) > 0)
+	facts.Set(record, "creates", j.creates, alive && j.creates != "")
+	facts.Set(record, "circumstantial", true, alive && j.circumstantial)
+	facts.Set(record, "seen", true, alive && j.seen)
+	facts.Set(record, "provisions", true, alive && slices.ContainsFunc(j.workloads, func(wl workload) bool { return slices.Contains(wl.images, "csi-provisioner") }))
+	facts.Set(record, "unsure", true, j.unsure)
+	facts.Set(record, "watches", facts.List(j.watches), len(j.watches) > 0)
+	facts.Set(record, "maker", j.maker, j.maker != "")
+	facts.Set(record, "obstacles", obstacleFacts(j.obstacles), len(j.obstacles) > 0)
+	facts.Set(record, "accounts", facts.List(accountsOf(j.workloads)), len(j.workloads) > 0)
 	if d := j.drains; j.state == Alive && d != nil {
 		bounded := make([]any, len(d.Bounded))
 		for i, path := range d.Bounded {
 			bounded[i] = facts.List(strings.Split(path, "."))
 		}
-		found["drains"] = map[string]any{"node": facts.List(strings.Split(d.Node, ".")), "bounded": bounded, "elsewhere": d.Elsewhere}
+		record["drains"] = map[string]any{"node": facts.List(strings.Split(d.Node, ".")), "bounded": bounded, "elsewhere": d.Elsewhere}
 	}
-	return found
+	return record
 }
 
 func (j judgement) is(state string, certain bool, format string, args ...any) judgement {
@@ -114,14 +114,14 @@ func (j judgement) is(state string, certain bool, format string, args ...any) ju
 }
 
 // judgeDown is certain with proof, else only for now.
-func (p *Part) judgeDown(j judgement, found []workload) judgement {
+func (p *Part) judgeDown(j judgement, workloads []workload) judgement {
 	certain := true
-	for _, wl := range found {
+	for _, wl := range workloads {
 		proof, sure := p.whyDown(wl)
 		certain = certain && sure
 		j.evidence = append(j.evidence, wl.String()+" "+proof)
 	}
-	j.state, j.certain, j.workloads, j.idle = Down, certain, found, append(j.idle, scaledDown(found)...)
+	j.state, j.certain, j.workloads, j.idle = Down, certain, workloads, append(j.idle, scaledDown(workloads)...)
 	return j
 }
 

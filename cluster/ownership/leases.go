@@ -76,15 +76,15 @@ func (p *Part) SetLeases(list []coordinationv1.Lease) {
 		if l.holder == "" || l.renewed.IsZero() {
 			continue // given up
 		}
-		if known, again := p.leases[l.String()]; again {
-			l.moved = known.moved || !known.renewed.Equal(l.renewed)
-			l.alone, l.here = known.alone, known.here
-			if known.renewed.Equal(l.renewed) {
-				l.observed = known.observed
+		if before, again := p.leases[l.String()]; again {
+			l.moved = before.moved || !before.renewed.Equal(l.renewed)
+			l.alone, l.here = before.alone, before.here
+			if before.renewed.Equal(l.renewed) {
+				l.observed = before.observed
 			} else {
 				l.alone++
 			}
-			if known.holder != l.holder {
+			if before.holder != l.holder {
 				l.alone, l.here = 0, false
 			}
 		}
@@ -122,14 +122,14 @@ func (p *Part) leasesNamed(group string) []lease {
 			domains = append(domains, domain)
 		}
 	}
-	var found []lease
+	var leases []lease
 	for l := range inOrder(p.leases) {
 		named := slices.ContainsFunc(domains, func(d string) bool { return l.name == d || strings.HasSuffix(l.name, "."+d) })
 		if named && p.fresh(l) {
-			found = append(found, l)
+			leases = append(leases, l)
 		}
 	}
-	return found
+	return leases
 }
 
 // holder prefers pods in the lease's namespace.
@@ -193,7 +193,7 @@ func (p *Part) outlivesHolder(l lease, q *question) bool {
 }
 
 // election returns the lease in a workload's namespace with a holder named like its pods.
-func (p *Part) election(wl workload) (found lease, elects bool) {
+func (p *Part) election(wl workload) (held lease, elects bool) {
 	for l := range inOrder(p.leases) {
 		suffix, own := strings.CutPrefix(l.pod(), wl.name+"-")
 		if l.namespace != wl.namespace || !own || strings.Count(suffix, "-") > 1 {

@@ -97,7 +97,7 @@ func (p *Part) makersOf(resource string) []maker {
 	if len(d.owners)+len(d.labels) == 0 {
 		return nil
 	}
-	var found []maker
+	var makers []maker
 	for _, m := range slices.Concat(d.owners, d.labels) {
 		of := p.kinds[strings.ToLower(m.kind)]
 		made := maker{what: m.kind + "/" + m.name, resource: of, name: m.name}
@@ -106,11 +106,11 @@ func (p *Part) makersOf(resource string) []maker {
 		} else if group := facts.GroupOf(m.kind); !m.sure || p.options.Sight.Serves(group) && !p.defines(group) {
 			continue
 		}
-		if !slices.Contains(found, made) {
-			found = append(found, made)
+		if !slices.Contains(makers, made) {
+			makers = append(makers, made)
 		}
 	}
-	return found
+	return makers
 }
 
 // withMakers marks a running owner as uncertain if the kind's definition has lost its maker.

@@ -16,13 +16,13 @@ type obstacle struct {
 }
 
 func (p *Part) releasesOf(spec corev1.PodSpec) []string {
-	var found []string
+	var releases []string
 	for _, c := range spec.Containers {
 		if p.affected[catalog.ImageName(c.Image)] {
-			found = append(found, c.Image)
+			releases = append(releases, c.Image)
 		}
 	}
-	return found
+	return releases
 }
 
 func (p *Part) withObstacles(q *question, j judgement) judgement {
@@ -99,7 +99,7 @@ func (p *Part) lacks(account string, right catalog.Right) bool {
 
 func obstacleFacts(obstacles []obstacle) []any {
 	slices.SortFunc(obstacles, func(a, b obstacle) int { return cmp.Compare(a.ID, b.ID) })
-	found := make([]any, len(obstacles))
+	list := make([]any, len(obstacles))
 	for i, f := range obstacles {
 		one := map[string]any{"id": f.ID, "release": f.release, "symptom": f.Symptom, "affected": f.Affected, "mend": f.Mend, "source": f.Source}
 		facts.Set(one, "lacks", f.Lacks, f.Lacks != "")
@@ -107,7 +107,7 @@ func obstacleFacts(obstacles []obstacle) []any {
 		if f.Right != nil {
 			one["right"] = map[string]any{"verb": f.Right.Verb, "resource": f.Right.Resource}
 		}
-		found[i] = one
+		list[i] = one
 	}
-	return found
+	return list
 }

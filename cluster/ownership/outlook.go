@@ -49,14 +49,14 @@ const maxSettings = 100
 type Setting struct{ Namespace, Name, Key string }
 
 // Settings returns the settings that workloads refer to.
-func (p *Part) Settings() (found []Setting) {
+func (p *Part) Settings() (all []Setting) {
 	for _, wl := range p.workloadsWhere(func(wl workload) bool { return wl.template != nil }) {
-		if len(found) < maxSettings {
+		if len(all) < maxSettings {
 			_, settings := outlookOf(wl.namespace, *wl.template, nil)
-			found = append(found, settings...)
+			all = append(all, settings...)
 		}
 	}
-	return found
+	return all
 }
 
 // TakeSettings replaces the values of all settings.
@@ -88,7 +88,7 @@ func outlookOf(namespace string, template corev1.PodTemplateSpec, settings map[S
 				value = e.Value
 			case from.ConfigMapKeyRef != nil:
 				at := Setting{namespace, from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key}
-				if set, known := settings[at]; known {
+				if set, exists := settings[at]; exists {
 					value = set
 				}
 				refs = append(refs, at)
@@ -121,20 +121,20 @@ func outlookOf(namespace string, template corev1.PodTemplateSpec, settings map[S
 			names = append(names, strings.Split(list, ",")...)
 		}
 	}
-	var found []string
+	var lines []string
 	for _, name := range names {
 		switch name = strings.TrimSpace(name); {
 		case strings.ContainsAny(name, "$*"):
 			return "", refs // all, or known to the container only
 		case name != "":
-			found = append(found, name)
+			lines = append(lines, name)
 		}
 	}
-	slices.Sort(found)
-	if found = slices.Compact(found); len(found) > maxOutlook {
-		found = nil
+	slices.Sort(lines)
+	if lines = slices.Compact(lines); len(lines) > maxOutlook {
+		lines = nil
 	}
-	return strings.Join(found, ","), refs
+	return strings.Join(lines, ","), refs
 }
 
 // watches is true for cluster-scoped objects ("").

@@ -203,14 +203,14 @@ func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinali
 	verdicts := map[string]any{}
 	finalizers := p.evidenceOf(res.String(), obj, specFinalizers)
 	if obj.GetUID() == "" {
-		if known := p.holding(res.String(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}); known != nil {
-			finalizers = known.finalizers
+		if holding := p.holding(res.String(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}); holding != nil {
+			finalizers = holding.finalizers
 		}
 	}
 	for _, e := range finalizers {
 		key := p.verdictKey(res.String(), obj.GetNamespace(), e)
-		if known, found := p.verdicts[key]; found {
-			verdicts[e.finalizer] = known.facts
+		if verdict, ok := p.verdicts[key]; ok {
+			verdicts[e.finalizer] = verdict.facts
 		} else {
 			verdicts[e.finalizer] = p.judge(key, e).facts()
 		}

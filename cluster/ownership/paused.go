@@ -17,7 +17,7 @@ var pausing = regexp.MustCompile(`(?i)^(reconcil\w*[-_.]?)?paused?([-_.]?reconci
 
 // pausesOf returns them by the key's site, once: an object may have any number of these and of finalizers.
 func pausesOf(m metav1.Object) map[string]string {
-	found := map[string]string{}
+	pauses := map[string]string{}
 	for _, kept := range []struct {
 		what  string
 		texts map[string]string
@@ -25,11 +25,11 @@ func pausesOf(m metav1.Object) map[string]string {
 		for key, text := range kept.texts {
 			domain, name, prefixed := strings.Cut(key, "/")
 			if prefixed && text == "true" && pausing.MatchString(name) {
-				found[site(domain)] = first(found[site(domain)], kept.what+" "+key)
+				pauses[site(domain)] = first(pauses[site(domain)], kept.what+" "+key)
 			}
 		}
 	}
-	return found
+	return pauses
 }
 
 func pausedBy(pauses map[string]string, resource, finalizer string) string {

@@ -28,7 +28,7 @@ func (p *Part) admits(q *question, account string) bool {
 // manager of the finalizer or status. Users can fake both, unless administrators trust it: then a lease named
 // after the API group suffices.
 func (p *Part) lookalike(q *question) (like workload, trusted bool) {
-	found := q.namesakes
+	workloads := q.namesakes
 	if !q.named && q.custom {
 		managers := slices.DeleteFunc(slices.Concat(q.object.managers, q.object.status), catalog.Generic)
 		holders := map[string]bool{}
@@ -37,12 +37,12 @@ func (p *Part) lookalike(q *question) (like workload, trusted bool) {
 				holders[pod.Value.account] = true
 			}
 		}
-		found = p.workloadsWhere(func(wl workload) bool {
+		workloads = p.workloadsWhere(func(wl workload) bool {
 			by := holders[wl.account] || slices.Contains(managers, wl.name) || slices.ContainsFunc(wl.images, func(image string) bool { return slices.Contains(managers, image) })
 			return by && wl.replicas > 0 && p.up(wl) && p.rbacDecides(wl.account) && !p.mayRemove(subjectsOf(wl.account), q.verdictKey) && !p.impersonates(wl.account, q.namespace)
 		})
 	}
-	for _, wl := range found {
+	for _, wl := range workloads {
 		if p.trustedByAdmins(q, wl.account) {
 			return wl, true
 		}
@@ -184,12 +184,12 @@ func (p *Part) withRights(q *question, j judgement) judgement {
 }
 
 func accountsFor(q *question, j judgement) []string {
-	var found []string
+	var accounts []string
 	for _, wl := range slices.Concat(j.workloads, q.matched) {
-		found = append(found, wl.account)
+		accounts = append(accounts, wl.account)
 	}
-	slices.Sort(found)
-	return slices.Compact(found)
+	slices.Sort(accounts)
+	return slices.Compact(accounts)
 }
 
 // bar marks a running owner as barred if no running account has the right: certainly if the catalog knows it

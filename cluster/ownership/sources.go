@@ -190,7 +190,7 @@ func (p *Part) judgeWorkloads(q *question, j judgement) judgement {
 	if q.sidecar {
 		matched = slices.DeleteFunc(slices.Clone(matched), func(wl workload) bool { return p.servesOthers(wl.account, q.object.driver) })
 	}
-	if wl, found := p.firstUp(matched, q.namespace); found {
+	if wl, ok := p.firstUp(matched, q.namespace); ok {
 		j.workloads = []workload{wl}
 		return j.is(Alive, true, "%s", p.runs(wl))
 	}
@@ -198,16 +198,16 @@ func (p *Part) judgeWorkloads(q *question, j judgement) judgement {
 }
 
 // firstUp prefers workloads that watch a namespace: an operator may run once per namespace.
-func (p *Part) firstUp(list []workload, namespace string) (first workload, found bool) {
+func (p *Part) firstUp(list []workload, namespace string) (first workload, ok bool) {
 	for _, wl := range list {
 		if p.up(wl) && wl.watches(namespace) {
 			return wl, true
 		}
-		if p.up(wl) && !found {
-			first, found = wl, true
+		if p.up(wl) && !ok {
+			first, ok = wl, true
 		}
 	}
-	return first, found
+	return first, ok
 }
 
 func (p *Part) runs(wl workload) string {
@@ -218,21 +218,21 @@ func (p *Part) runs(wl workload) string {
 }
 
 func (p *Part) judgeImages(q *question, j judgement) judgement {
-	for _, known := range q.entry.Workloads {
-		if q.object.driver != "" && isSidecar(known.Image) && !p.options.Manifests {
-			if j, decided := p.judgeSidecar(q, known.Image); decided {
+	for _, w := range q.entry.Workloads {
+		if q.object.driver != "" && isSidecar(w.Image) && !p.options.Manifests {
+			if j, decided := p.judgeSidecar(q, w.Image); decided {
 				return j
 			}
 			continue
 		}
-		if n := p.readyImage(q, known.Image); known.Image != "" && n > 0 {
+		if n := p.readyImage(q, w.Image); w.Image != "" && n > 0 {
 			j.workloads = p.workloadsWhere(func(wl workload) bool {
-				return wl.replicas > 0 && slices.Contains(wl.images, known.Image) && p.admits(q, wl.account)
+				return wl.replicas > 0 && slices.Contains(wl.images, w.Image) && p.admits(q, wl.account)
 			})
 			if p.options.Manifests {
-				return j.is(Alive, true, "the manifests run image %s", known.Image)
+				return j.is(Alive, true, "the manifests run image %s", w.Image)
 			}
-			return j.is(Alive, true, "%d ready %s of image %s", n, plural(n, "pod"), known.Image)
+			return j.is(Alive, true, "%d ready %s of image %s", n, plural(n, "pod"), w.Image)
 		}
 	}
 	if q.object.driver == "" && q.unread == "" && q.ofSidecars() && !p.options.Manifests && len(p.installedDrivers()) == 0 && p.driversHidden() == "" {
@@ -272,7 +272,7 @@ func (p *Part) judgeManagers(q *question, j judgement) judgement {
 
 // judgeDefinition answers if a ready workload has the definition's owner: a package manager created both.
 func (p *Part) judgeDefinition(q *question, j judgement) judgement {
-	if wl, found := p.firstUp(q.made, q.namespace); found {
+	if wl, ok := p.firstUp(q.made, q.namespace); ok {
 		j.owner, j.workloads = cmp.Or(j.owner, wl.String()), []workload{wl}
 		return j.is(Alive, true, "%s; it and the definition of %s belong to %s", p.runs(wl), q.resource, wl.owner.what)
 	}
@@ -400,20 +400,20 @@ func (p *Part) judgeHidden(q *question, j judgement) judgement {
 }
 
 func (p *Part) judgeUnready(q *question, j judgement) judgement {
-	known := q.matched
-	if len(known) == 0 {
-		known = q.made
+	workloads := q.matched
+	if len(workloads) == 0 {
+		workloads = q.made
 	}
-	if len(known) == 0 {
+	if len(workloads) == 0 {
 		return judgement{}
 	}
-	j.owner = cmp.Or(j.owner, known[0].String())
+	j.owner = cmp.Or(j.owner, workloads[0].String())
 	everywhere := q.verdictKey
 	everywhere.namespace = ""
-	if account := known[0].account; !q.names(known[0].namespace) && !p.mayRemove(subjectsOf(account), everywhere) {
+	if account := workloads[0].account; !q.names(workloads[0].namespace) && !p.mayRemove(subjectsOf(account), everywhere) {
 		j.hearsay = byBinding
 	}
-	j = p.judgeDown(j, known)
+	j = p.judgeDown(j, workloads)
 	others := slices.DeleteFunc(p.candidates(q), func(c grantee) bool { return slices.Contains(accountsFor(q, j), c.account) })
 	if j.certain && len(q.matched) > 0 && len(others) > 0 {
 		return j.is(Down, false, "%s may update %s too, and may be the owner under another name", accounts(others), q.resource)
@@ -454,10 +454,10 @@ func (p *Part) cleansOthers(q *question, c grantee) bool {
 	if !ran && (!q.named || q.entry.Component != catalog.InCluster || !c.whole) {
 		return false
 	}
-	known := p.cleaners()
+	cleaners := p.cleaners()
 	for pod := range p.podsOf[c.account].All() {
 		if !slices.ContainsFunc(pod.Value.imageNames(), func(image string) bool {
-			inside, catalogued := known[image]
+			inside, catalogued := cleaners[image]
 			return inside && !ran || ran && catalogued && !isSidecar(image)
 		}) {
 			return false
@@ -468,15 +468,15 @@ func (p *Part) cleansOthers(q *question, c grantee) bool {
 
 // cleanersOf returns the catalog's images that remove finalizers, and whether in the cluster.
 func cleanersOf(c *catalog.Catalog) map[string]bool {
-	known := map[string]bool{}
+	names := map[string]bool{}
 	for _, e := range c.Entries() {
 		for _, w := range e.Workloads {
 			if !catalog.Generic(w.Image) { // nor empty
-				known[w.Image] = known[w.Image] || e.Component == catalog.InCluster
+				names[w.Image] = names[w.Image] || e.Component == catalog.InCluster
 			}
 		}
 	}
-	return known
+	return names
 }
 
 func (p *Part) judgeGroups(q *question, j judgement) judgement {

@@ -16,7 +16,7 @@ func TestOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var documented, asked []string
+	var documented, called []string
 	for _, line := range regexp.MustCompile(`(?m)^\d+\. ([^\n]*)$`).FindAllStringSubmatch(string(text), -1) {
 		for _, s := range append(sources[:len(sources):len(sources)], inferences...) {
 			if strings.HasPrefix(line[1], s.name) {
@@ -25,9 +25,9 @@ func TestOrder(t *testing.T) {
 		}
 	}
 	for _, s := range append(sources[:len(sources):len(sources)], inferences...) {
-		asked = append(asked, s.name)
+		called = append(called, s.name)
 	}
-	if diff := cmp.Diff(documented, asked); diff != "" {
+	if diff := cmp.Diff(documented, called); diff != "" {
 		t.Errorf("order in ARCHITECTURE.md: -documented +code\n%s", diff)
 	}
 }

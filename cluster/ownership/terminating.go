@@ -44,7 +44,7 @@ const maxEndings = 2000
 type Ending struct {
 	UID       types.UID
 	Finalizer string
-	Asked     int64 // deletion time, in seconds of Unix time
+	Deletion  int64 // deletion time, in seconds of Unix time
 }
 
 func (p *Part) recordEndings(h *holding, left []evidence) {
@@ -99,8 +99,8 @@ func (p *Part) removeTerminating(b *bucket, name string) {
 func (b *bucket) kind() kindHeld { return kindHeld{b.verdict.key.finalizer, b.verdict.key.resource} }
 
 func (p *Part) builtIn(key verdictKey) bool {
-	entry, known := p.options.Catalog.Lookup(key.finalizer, key.resource)
-	return known && entry.BuiltIn()
+	entry, ok := p.options.Catalog.Lookup(key.finalizer, key.resource)
+	return ok && entry.BuiltIn()
 }
 
 // settleEnding publishes the Terminating objects that have waited longest.

@@ -90,12 +90,12 @@ func keepAll(p *Part, o runtime.Object) {
 // partWith returns a part that keeps objects.
 func partWith(t *testing.T, options Options, objects ...string) (*Part, facts.Document) {
 	t.Helper()
-	known, err := catalog.Parse([]byte(smallCatalog))
+	entries, err := catalog.Parse([]byte(smallCatalog))
 	if err != nil {
 		t.Fatal(err)
 	}
 	doc := facts.Document{}
-	options.Catalog, options.MaxNames, options.Now = known, 5, func() time.Time { return now }
+	options.Catalog, options.MaxNames, options.Now = entries, 5, func() time.Time { return now }
 	options.Sight, options.Dependents, options.Touched = facts.NewSight(doc), dependents.New(doc, 5), func(string, string) {}
 	p := New(doc, options)
 	for _, text := range objects {
@@ -147,7 +147,7 @@ var attaches = with(with(up, "serviceAccountName: x, ", ""), "x-agent", "csi-att
 
 // judged returns the verdict on a finalizer of a gadget in namespace demo, with these objects and
 // these learned owners, while these resources, except "", are unseen.
-func judged(t *testing.T, options Options, objects []string, seen []learned.Owner, finalizer string, object evidence, hidden ...string) judgement {
+func judge(t *testing.T, options Options, objects []string, seen []learned.Owner, finalizer string, object evidence, hidden ...string) judgement {
 	t.Helper()
 	p, _ := partWith(t, options, objects...)
 	for _, resource := range hidden {
@@ -333,7 +333,7 @@ func TestVerdicts(t *testing.T) {
 			if finalizer == "" {
 				finalizer = "x.io/own"
 			}
-			j := judged(t, tc.options, tc.objects, tc.seen, finalizer, tc.object, tc.hidden)
+			j := judge(t, tc.options, tc.objects, tc.seen, finalizer, tc.object, tc.hidden)
 			got := verdict{j.state, j.certain, j.owner, j.hearsay, strings.Join(j.evidence, "; ")}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
@@ -384,8 +384,8 @@ func TestKeep(t *testing.T) {
 		}
 	}
 	deleted := object("one", "", "x.io/own", "x.io/known")
-	asked := metav1.NewTime(now.Add(-time.Minute))
-	deleted.DeletionTimestamp = &asked
+	requested := metav1.NewTime(now.Add(-time.Minute))
+	deleted.DeletionTimestamp = &requested
 	keep(deleted)
 	p.Settle(func() {})
 	if got := facts.Lookup(doc, "terminating", "x.io/own", "gadgets.x.io", "count"); got != 1 {
@@ -393,7 +393,7 @@ func TestKeep(t *testing.T) {
 	}
 	deleted.Finalizers = []string{"x.io/known"}
 	keep(deleted)
-	if diff := cmp.Diff([]Ending{{"uid of one", "x.io/own", asked.Unix()}}, p.Endings()); diff != "" {
+	if diff := cmp.Diff([]Ending{{"uid of one", "x.io/own", requested.Unix()}}, p.Endings()); diff != "" {
 		t.Errorf("finalizers removed while Terminating: -want, +got:\n%s", diff)
 	}
 	p.Forget("gadgets.x.io", key("one"))

@@ -198,7 +198,7 @@ func (p *Part) keepPod(pod *corev1.Pod) bool {
 		terminating: pod.DeletionTimestamp != nil,
 	}
 	now.crashed, now.often = facts.Crashed(pod)
-	if known := p.running.At(key); known != nil && known.Value == now {
+	if before := p.running.At(key); before != nil && before.Value == now {
 		return true // as most updates
 	}
 	p.forgetPod(key)

@@ -25,14 +25,14 @@ type serving struct {
 // barring is an operation that an owner has no right to.
 type barring struct{ finalizer, resource, without, what, as string }
 
-func appendActs(found []act, finalizer string, a *catalog.Act, fields map[string]any) []act {
+func appendActs(acts []act, finalizer string, a *catalog.Act, fields map[string]any) []act {
 	for _, d := range a.On(fields) {
-		if len(found) == maxNamed {
-			return found
+		if len(acts) == maxNamed {
+			return acts
 		}
-		found = append(found, act{finalizer, d})
+		acts = append(acts, act{finalizer, d})
 	}
-	return found
+	return acts
 }
 
 const impersonate = "impersonate"
@@ -72,8 +72,8 @@ func (p *Part) settleActs(id Thing, served facts.Sets[serving, string], barred f
 func (p *Part) visitActs(id Thing, acts []act, isThere func(types.NamespacedName) bool, visit func(d act, account string, lets bool, only []Thing)) {
 	var lacked act
 	ask := func(d act, account string) {
-		lets, known, only := p.options.World.Allows(d.finalizer, id.Resource, id.Namespace, d.Operation, account)
-		if !known || !lets && alike(d, lacked) {
+		lets, ok, only := p.options.World.Allows(d.finalizer, id.Resource, id.Namespace, d.Operation, account)
+		if !ok || !lets && alike(d, lacked) {
 			return // one of them is enough
 		}
 		if !lets {
@@ -101,16 +101,16 @@ func (p *Part) visitActs(id Thing, acts []act, isThere func(types.NamespacedName
 const Definitions = "customresourcedefinitions.apiextensions.k8s.io"
 
 // undefined returns one act on each unserved kind: the owner retries its discovery for ever.
-func (p *Part) undefined(id Thing, acts []act) (found []act) {
+func (p *Part) undefined(id Thing, acts []act) (unserved []act) {
 	for _, d := range acts {
 		if d.As != "" && !p.options.World.Presence("serviceaccounts", types.NamespacedName{Namespace: id.Namespace, Name: d.As}).Exists {
 			continue // it does nothing as a missing account
 		}
-		if p.options.World.Undefined(d.Kind) && !slices.ContainsFunc(found, func(of act) bool { return of.Kind == d.Kind && of.finalizer == d.finalizer }) {
-			found = append(found, d)
+		if p.options.World.Undefined(d.Kind) && !slices.ContainsFunc(unserved, func(of act) bool { return of.Kind == d.Kind && of.finalizer == d.finalizer }) {
+			unserved = append(unserved, d)
 		}
 	}
-	return found
+	return unserved
 }
 
 func kindOf(d act) string { return "of " + d.Kind.String() }

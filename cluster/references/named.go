@@ -72,14 +72,14 @@ type naming struct {
 
 func (p *Part) hash(id Thing) uint64 { return maphash.Comparable(p.seed, id) }
 
-func (p *Part) mention(id Thing, found []mention, leaving bool) {
-	for i := range found {
-		found[i].leaving = leaving
+func (p *Part) mention(id Thing, mentions []mention, leaving bool) {
+	for i := range mentions {
+		mentions[i].leaving = leaving
 	}
 	key := p.hash(id)
 	n := p.namers[key]
 	same := func(a, b mention) bool { return a.target == b.target && a.path == b.path && a.leaving == b.leaving }
-	if n == nil && len(found) == 0 || n != nil && slices.EqualFunc(n.mentions, found, same) {
+	if n == nil && len(mentions) == 0 || n != nil && slices.EqualFunc(n.mentions, mentions, same) {
 		return
 	}
 	if n != nil {
@@ -94,13 +94,13 @@ func (p *Part) mention(id Thing, found []mention, leaving bool) {
 		}
 		delete(p.namers, key)
 	}
-	if len(found) == 0 {
+	if len(mentions) == 0 {
 		return
 	}
-	n = &namer{unique.Make([2]string{id.Resource, id.Namespace}), id.Name, found}
+	n = &namer{unique.Make([2]string{id.Resource, id.Namespace}), id.Name, mentions}
 	p.namers[key] = n
-	for i := range found {
-		m := &found[i]
+	for i := range mentions {
+		m := &mentions[i]
 		m.at = uint32(len(p.mentions[m.target]))
 		p.mentions[m.target] = append(p.mentions[m.target], mentioned{n, uint8(i)})
 		p.heed(*m)
@@ -189,7 +189,7 @@ type look struct {
 	*Part
 	id     Thing
 	owners []metav1.OwnerReference
-	found  *naming
+	naming *naming
 	left   int
 }
 
@@ -219,7 +219,7 @@ func (l *look) at(path []string, value any) {
 
 // text reads an identifier, or a name of the kind that the field is named after.
 func (l *look) text(path []string, value string) {
-	n, inStatus, key := l.found, path[0] == "status", strings.ToLower(path[len(path)-1])
+	n, inStatus, key := l.naming, path[0] == "status", strings.ToLower(path[len(path)-1])
 	stem, identifies := strings.CutSuffix(key, "id")
 	stem, identifies = strings.TrimSuffix(stem, "uu"), identifies && !strings.HasSuffix(stem, "u") || strings.HasSuffix(key, "uuid")
 	if identifies && uuid.Validate(value) == nil {
@@ -253,7 +253,7 @@ func (l *look) reference(path []string, fields map[string]any) {
 	if group = cmp.Or(text("group"), text("apiGroup"), group); !versioned && group == text("apiVersion") {
 		group = "" // of the core
 	}
-	n, kind := l.found, strings.ToLower(text("kind"))
+	n, kind := l.naming, strings.ToLower(text("kind"))
 	own := facts.GroupOf(l.id.Resource)
 	peer := path[0] != "status" && (group == "" || group == own)
 	switch {
@@ -292,25 +292,25 @@ func (l *look) name(path, key string, to types.NamespacedName) []string {
 		} else if to.Namespace == "" {
 			continue // ambiguous
 		}
-		l.found.mentions = append(l.found.mentions, mention{target: l.hash(Thing{resource, to}), path: unique.Make(path)})
+		l.naming.mentions = append(l.naming.mentions, mention{target: l.hash(Thing{resource, to}), path: unique.Make(path)})
 	}
 	return resources
 }
 
-func (l *look) need(found []need, resource string, to types.NamespacedName) []need {
+func (l *look) need(needs []need, resource string, to types.NamespacedName) []need {
 	in := cmp.Or(l.id.Namespace, to.Namespace)
-	if len(found) == maxNamed || len(to.Name) > catalog.LongestName || resource == secrets && in == "" {
-		return found
+	if len(needs) == maxNamed || len(to.Name) > catalog.LongestName || resource == secrets && in == "" {
+		return needs
 	}
 	hint := need{Need: l.plan.hints[resource], Named: catalog.Named{Namespace: in, Name: to.Name}}
-	if slices.Contains(found, hint) {
-		return found
+	if slices.Contains(needs, hint) {
+		return needs
 	}
-	return append(found, hint)
+	return append(needs, hint)
 }
 
 // namedAfter returns the custom resources of a group whose kind, or its end, a field is named after.
-func (p *plan) namedAfter(group, key string) (found []string) {
+func (p *plan) namedAfter(group, key string) (names []string) {
 	stem := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(key), "erence"), "ref"), "name")
 	if stem == "" {
 		return nil
@@ -320,9 +320,9 @@ func (p *plan) namedAfter(group, key string) (found []string) {
 		plurals = append(plurals, short+"ies")
 	}
 	for _, plural := range plurals {
-		found = append(found, p.endings[plural+"."+group]...)
+		names = append(names, p.endings[plural+"."+group]...)
 	}
-	return found
+	return names
 }
 
 func (p *plan) hint(added []string) {

@@ -55,18 +55,18 @@ func takeIn(t testing.TB, p *Part, what, rest string) {
 // usersOf returns the objects that refer to an object according to the facts.
 func usersOf(p *Part, namespace, resource, name string) []string {
 	p.Settle(func() {})
-	found := []string{}
+	lines := []string{}
 	byFinalizer, _ := facts.Lookup(p.doc, "inUse", namespace, resource, name).(map[string]any)
 	for _, byResource := range byFinalizer {
 		for by, sides := range byResource.(map[string]any) {
 			for side, users := range sides.(map[string]any) {
 				users := users.(map[string]any)
-				found = append(found, fmt.Sprintf("%s %s %v %v by %v", by, side, users["count"], users["names"], users["field"]))
+				lines = append(lines, fmt.Sprintf("%s %s %v %v by %v", by, side, users["count"], users["names"], users["field"]))
 			}
 		}
 	}
-	slices.Sort(found)
-	return found
+	slices.Sort(lines)
+	return lines
 }
 
 func TestNamedBy(t *testing.T) {
@@ -212,13 +212,13 @@ func TestNamedSecrets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := namingPart(t)
 			takeIn(t, p, tc.what, "metadata: {finalizers: [x.io/f]}\nspec: {"+tc.spec+"}")
-			found := []string{}
+			names := []string{}
 			for _, r := range p.records {
 				for _, n := range r.needs {
-					found = append(found, n.Named.Namespace+"/"+n.Named.Name)
+					names = append(names, n.Named.Namespace+"/"+n.Named.Name)
 				}
 			}
-			if got := strings.Join(found, " "); got != tc.want {
+			if got := strings.Join(names, " "); got != tc.want {
 				t.Errorf("names %q, want %q", got, tc.want)
 			}
 		})

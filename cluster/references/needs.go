@@ -171,11 +171,11 @@ type Thing struct {
 
 // state is "" if it does not matter.
 func (p *Part) state(resource string, at Presence, fixed bool, without string, inside bool) string {
-	there, held, known := at.Exists, at.Finalized, at.Visible
+	there, held, ok := at.Exists, at.Finalized, at.Visible
 	switch {
 	case at.Terminating && slices.Contains(credentials, resource) && without != through && without != catalog.Completes && !p.options.Manifests:
 		return leaves
-	case without == through, without == named && (!known || held || there && !inside):
+	case without == through, without == named && (!ok || held || there && !inside):
 		return ""
 	case without == named && there:
 		return going
@@ -183,7 +183,7 @@ func (p *Part) state(resource string, at Presence, fixed bool, without string, i
 		return named
 	case without == catalog.Completes:
 		switch {
-		case !known || fixed || p.options.Manifests:
+		case !ok || fixed || p.options.Manifests:
 			return ""
 		case !there:
 			return completes
@@ -193,9 +193,9 @@ func (p *Part) state(resource string, at Presence, fixed bool, without string, i
 		return ""
 	case there && !held && inside:
 		return goes
-	case !known && p.options.Manifests && !fixed && inside:
+	case !ok && p.options.Manifests && !fixed && inside:
 		return goes // whatever writes it, it is deleted with its namespace
-	case !there && known && !fixed && !p.options.Manifests:
+	case !there && ok && !fixed && !p.options.Manifests:
 		return without
 	}
 	return ""
@@ -258,13 +258,13 @@ func (p *Part) Missing(resource string, u *unstructured.Unstructured) map[string
 	if r == nil {
 		return nil
 	}
-	found := map[string]map[string][]any{}
+	missing := map[string]map[string][]any{}
 	add := func(finalizer, field string, one map[string]any) {
-		if found[finalizer] == nil {
-			found[finalizer] = map[string][]any{}
+		if missing[finalizer] == nil {
+			missing[finalizer] = map[string][]any{}
 		}
-		if all := found[finalizer][field]; len(all) < maxNamed {
-			found[finalizer][field] = append(all, one)
+		if all := missing[finalizer][field]; len(all) < maxNamed {
+			missing[finalizer][field] = append(all, one)
 		}
 	}
 	for _, n := range r.needs {
@@ -285,7 +285,7 @@ func (p *Part) Missing(resource string, u *unstructured.Unstructured) map[string
 		})
 	}
 	if p.options.Manifests {
-		return found
+		return missing
 	}
 	for _, d := range p.undefined(id, r.acts) {
 		add(d.finalizer, "missing", map[string]any{"resource": Definitions, "namespace": "", "name": kindOf(d), "without": hangs})
@@ -304,5 +304,5 @@ func (p *Part) Missing(resource string, u *unstructured.Unstructured) map[string
 	}) {
 		add(o.finalizer, "unallowed", map[string]any{"what": o.what, "without": o.without})
 	}
-	return found
+	return missing
 }

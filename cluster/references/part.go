@@ -31,7 +31,7 @@ type World interface {
 	Undefined(kind schema.GroupKind) bool
 	// Allows reports whether an owner has the right to an operation, as a service account, or as itself if that is "",
 	// and the roles and bindings without which it would not. known is false if the facts do not show it.
-	Allows(finalizer, resource, namespace string, operation catalog.Operation, account string) (lets, known bool, only []Thing)
+	Allows(finalizer, resource, namespace string, operation catalog.Operation, account string) (lets, ok bool, only []Thing)
 }
 
 // Presence is what the facts show of an object.
@@ -272,18 +272,18 @@ func (p *Part) reduce(r *role, id Thing, m metav1.Object, obj runtime.Object, n 
 				now.places = append(now.places, place{id.Namespace, finalizer, id.Resource, n.node})
 			}
 		}
-		found := wait{finalizer: finalizer}
+		entry := wait{finalizer: finalizer}
 		for _, w := range rules.waits {
 			if len(w.If) > 0 && !w.Applies(whole()) {
 				continue
 			}
-			found.rules = append(found.rules, w)
+			entry.rules = append(entry.rules, w)
 			if w.Within != "" {
 				now.ranges = append(now.ranges, w.Ranges(whole())...)
 			}
 		}
-		if len(found.rules) > 0 || named && len(rules.waits) == 0 && metav1.GetControllerOfNoCopy(m) == nil {
-			now.waits = append(now.waits, found)
+		if len(entry.rules) > 0 || named && len(rules.waits) == 0 && metav1.GetControllerOfNoCopy(m) == nil {
+			now.waits = append(now.waits, entry)
 		}
 	}
 	if len(now.waits) > 0 {
@@ -312,24 +312,24 @@ func (p *Part) reduce(r *role, id Thing, m metav1.Object, obj runtime.Object, n 
 	return &now
 }
 
-func appendNeeds(found []need, finalizer string, n *catalog.Need, fields map[string]any) []need {
+func appendNeeds(needs []need, finalizer string, n *catalog.Need, fields map[string]any) []need {
 	for _, named := range n.Names(fields) {
-		if len(found) == maxNamed {
-			return found
+		if len(needs) == maxNamed {
+			return needs
 		}
-		found = append(found, need{finalizer, n, named})
+		needs = append(needs, need{finalizer, n, named})
 	}
-	return found
+	return needs
 }
 
 // appendHints adds names in fields, only of intermediate objects if the catalog has the owner's needs.
-func appendHints(found []need, finalizer string, rules *rules, hints []need) []need {
+func appendHints(needs []need, finalizer string, rules *rules, hints []need) []need {
 	for _, n := range hints {
-		if len(found) < maxNamed && (len(rules.needs) == 0 || n.Without == through) {
-			found = append(found, need{finalizer, n.Need, n.Named})
+		if len(needs) < maxNamed && (len(rules.needs) == 0 || n.Without == through) {
+			needs = append(needs, need{finalizer, n.Need, n.Named})
 		}
 	}
-	return found
+	return needs
 }
 
 func (p *Part) references(rule *rule, id Thing, fields map[string]any) []reference {
@@ -349,11 +349,11 @@ func (p *Part) references(rule *rule, id Thing, fields map[string]any) []referen
 		}
 		return []reference{{rule, target}}
 	}
-	var found []reference
+	var refs []reference
 	for _, named := range rule.Names(fields) {
-		found = append(found, reference{rule, types.NamespacedName{Namespace: in(cmp.Or(named.Namespace, id.Namespace)), Name: named.Name}})
+		refs = append(refs, reference{rule, types.NamespacedName{Namespace: in(cmp.Or(named.Namespace, id.Namespace)), Name: named.Name}})
 	}
-	return found
+	return refs
 }
 
 func fieldsOf(obj runtime.Object) map[string]any {
@@ -374,13 +374,13 @@ func mayRefer(obj runtime.Object) bool {
 }
 
 func accountsOf(b *rbacv1.RoleBinding) map[string]bool {
-	found := map[string]bool{}
+	accounts := map[string]bool{}
 	for _, s := range b.Subjects {
-		if s.Kind == rbacv1.ServiceAccountKind && len(found) < maxNamed {
-			found[s.Namespace+"/"+s.Name] = true
+		if s.Kind == rbacv1.ServiceAccountKind && len(accounts) < maxNamed {
+			accounts[s.Namespace+"/"+s.Name] = true
 		}
 	}
-	return found
+	return accounts
 }
 
 func (p *Part) index(id Thing, r *record, in bool) {

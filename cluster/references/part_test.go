@@ -22,7 +22,7 @@ func (nowhere) Presence(string, types.NamespacedName) Presence { return Presence
 
 func (nowhere) Undefined(schema.GroupKind) bool { return false }
 
-func (nowhere) Allows(string, string, string, catalog.Operation, string) (lets, known bool, only []Thing) {
+func (nowhere) Allows(string, string, string, catalog.Operation, string) (lets, ok bool, only []Thing) {
 	return false, false, nil
 }
 
@@ -98,7 +98,7 @@ type unread string
 
 func (unread) Undefined(schema.GroupKind) bool { return false }
 
-func (unread) Allows(string, string, string, catalog.Operation, string) (lets, known bool, only []Thing) {
+func (unread) Allows(string, string, string, catalog.Operation, string) (lets, ok bool, only []Thing) {
 	return false, false, nil
 }
 

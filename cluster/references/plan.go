@@ -63,7 +63,7 @@ func newPlan(c *catalog.Catalog) plan {
 func (p *plan) follow(resources map[string]bool) bool {
 	var added []string
 	for resource, namespaced := range resources {
-		if _, known := p.followed[resource]; !known {
+		if _, ok := p.followed[resource]; !ok {
 			added = append(added, resource)
 		}
 		p.followed[resource] = namespaced
@@ -83,15 +83,15 @@ func (p *plan) follow(resources map[string]bool) bool {
 
 // referrers returns the resources that keep finalizers, by the finalized resource.
 func (p *plan) referrers() map[string][]string {
-	found := map[string][]string{}
+	referrers := map[string][]string{}
 	for _, by := range slices.Sorted(maps.Keys(p.roles)) {
 		for _, rule := range p.roles[by].refers {
-			if all := found[rule.target]; !slices.Contains(all, by) {
-				found[rule.target] = append(all, by)
+			if all := referrers[rule.target]; !slices.Contains(all, by) {
+				referrers[rule.target] = append(all, by)
 			}
 		}
 	}
-	return found
+	return referrers
 }
 
 func (p *plan) take(e *catalog.Entry, resource string) {
@@ -99,17 +99,17 @@ func (p *plan) take(e *catalog.Entry, resource string) {
 	if !listed && !anyOf(e) {
 		return
 	}
-	var found rules // mostly empty
+	var all rules // mostly empty
 	for _, n := range e.NeedsOf(resource) {
 		if listed || len(n.Of) > 0 {
-			found.needs = append(found.needs, &n)
+			all.needs = append(all.needs, &n)
 			p.role(resource).carries = true
 			p.need(&n)
 		}
 	}
 	for i := range e.Acts {
 		if listed {
-			found.acts = append(found.acts, &e.Acts[i])
+			all.acts = append(all.acts, &e.Acts[i])
 			p.role(resource).carries = true
 			p.role("serviceaccounts").named = true
 		}
@@ -119,7 +119,7 @@ func (p *plan) take(e *catalog.Entry, resource string) {
 			p.role(resource).carries = true
 		}
 		if o.Lacks != "" {
-			found.lacks = append(found.lacks, o.Lacks)
+			all.lacks = append(all.lacks, o.Lacks)
 		}
 	}
 	for _, w := range e.WaitsForOf(resource) {
@@ -127,13 +127,13 @@ func (p *plan) take(e *catalog.Entry, resource string) {
 			continue
 		}
 		r := &rule{w, resource}
-		found.waits = append(found.waits, r)
+		all.waits = append(all.waits, r)
 		p.role(resource).asks = p.role(resource).asks || w.Within != "" || len(w.If) > 0
 		by := p.role(w.Resource)
 		by.refers = append(by.refers, r)
 	}
-	if len(found.needs)+len(found.waits)+len(found.acts) > 0 {
-		kept := found
+	if len(all.needs)+len(all.waits)+len(all.acts) > 0 {
+		kept := all
 		p.byEntry[[2]string{e.Key(), resource}] = &kept
 	}
 }
@@ -166,9 +166,9 @@ func (p *plan) role(resource string) *role {
 }
 
 func (p *plan) rulesFor(finalizer, resource string) *rules {
-	if entry, known := p.catalog.Lookup(finalizer, resource); known {
-		if found := p.byEntry[[2]string{entry.Key(), resource}]; found != nil {
-			return found
+	if entry, exists := p.catalog.Lookup(finalizer, resource); exists {
+		if all := p.byEntry[[2]string{entry.Key(), resource}]; all != nil {
+			return all
 		}
 		return &rules{builtIn: entry.BuiltIn()}
 	}

@@ -118,7 +118,7 @@ func (p *Part) within(rule *rule, id Thing, r *record) map[Thing]bool {
 			others = append(others, prefixes(p.records[other].ranges)...)
 		}
 	}
-	found := map[Thing]bool{}
+	objects := map[Thing]bool{}
 	for target, users := range p.referrers[rule] {
 		address, err := netip.ParseAddr(target.Name)
 		if err != nil {
@@ -128,19 +128,19 @@ func (p *Part) within(rule *rule, id Thing, r *record) map[Thing]bool {
 		if !slices.ContainsFunc(mine, in) || slices.ContainsFunc(others, in) {
 			continue
 		}
-		maps.Copy(found, users)
+		maps.Copy(objects, users)
 	}
-	return found
+	return objects
 }
 
 func prefixes(texts []string) []netip.Prefix {
-	var found []netip.Prefix
+	var prefixes []netip.Prefix
 	for _, text := range texts {
 		if prefix, err := netip.ParsePrefix(text); err == nil {
-			found = append(found, prefix.Masked())
+			prefixes = append(prefixes, prefix.Masked())
 		}
 	}
-	return found
+	return prefixes
 }
 
 func (p *Part) keeps(id, other Thing) bool {

@@ -60,8 +60,8 @@ func TestAPIServices(t *testing.T) {
 			doc := facts.Document{}
 			tc.do(New(doc, Options{}))
 			var got *condition
-			if found, kept := facts.Lookup(doc, "apiservices", metrics).(map[string]any); kept {
-				got = &condition{found["available"].(string), found["reason"].(string), found["listError"].(string), found["stale"].(bool)}
+			if record, kept := facts.Lookup(doc, "apiservices", metrics).(map[string]any); kept {
+				got = &condition{record["available"].(string), record["reason"].(string), record["listError"].(string), record["stale"].(bool)}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)

@@ -60,8 +60,8 @@ type slice struct {
 
 // backend returns a Service's backend, which stays up to date.
 func (p *Part) backend(name types.NamespacedName) *backend {
-	b, found := p.backends[name]
-	if !found {
+	b, ok := p.backends[name]
+	if !ok {
 		b = &backend{facts: map[string]any{}}
 		p.backends[name] = b
 		p.refreshBackend(name)
@@ -70,8 +70,8 @@ func (p *Part) backend(name types.NamespacedName) *backend {
 }
 
 func (p *Part) refreshBackend(name types.NamespacedName) {
-	b, wanted := p.backends[name]
-	if !wanted {
+	b, ok := p.backends[name]
+	if !ok {
 		return
 	}
 	state, reason := down, "Service "+name.String()+" does not exist"

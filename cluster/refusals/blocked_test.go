@@ -286,8 +286,8 @@ func TestDenied(t *testing.T) {
 	}
 	reads := func(expression string) string { return with(denies, "'false'", "\""+expression+"\"") }
 	limits := Lookup{Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "ops", Name: "limits"}
-	answer := func(a Found) func(*Part) {
-		return func(p *Part) { p.TakeIn(map[Lookup]Found{limits: a}) }
+	answer := func(a LookupResult) func(*Part) {
+		return func(p *Part) { p.TakeIn(map[Lookup]LookupResult{limits: a}) }
 	}
 	object := func(name string, data map[string]any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": "demo", "uid": name}, "data": data}}
@@ -323,13 +323,13 @@ func TestDenied(t *testing.T) {
 		"ObjectsAsked":       {"the objects that it depends on are looked up", []string{reads("oldObject.data.a != 'b'"), inForce}, func(p *Part) { p.AskForObjects("demo") }, []string{"DELETE configmaps ×2 may denied"}, []Lookup{configMaps}},
 		"ObjectsRead": {"then the denied objects are known", []string{reads("oldObject.data.a != 'b'"), inForce}, func(p *Part) {
 			p.AskForObjects("demo")
-			p.TakeIn(map[Lookup]Found{configMaps: {Objects: []*unstructured.Unstructured{object("one", map[string]any{"a": "b"}), object("two", map[string]any{"a": "c"})}}})
+			p.TakeIn(map[Lookup]LookupResult{configMaps: {Objects: []*unstructured.Unstructured{object("one", map[string]any{"a": "b"}), object("two", map[string]any{"a": "c"})}}})
 		}, []string{"DELETE configmaps ×1 will denied"}, []Lookup{configMaps}},
 		"ParamsUnread":  {"its parameters are looked up", withParams(""), nil, []string{"DELETE configmaps ×2 may denied"}, []Lookup{limits}},
-		"ParamsRead":    {"and read", withParams(""), answer(Found{Objects: []*unstructured.Unstructured{object("limits", nil)}}), []string{whole}, []Lookup{limits}},
-		"ParamsNone":    {"there are none, which denies nothing", withParams(", parameterNotFoundAction: Allow"), answer(Found{}), nil, []Lookup{limits}},
-		"ParamsMissing": {"there are none, which is an error", withParams(", parameterNotFoundAction: Deny"), answer(Found{}), []string{whole}, []Lookup{limits}},
-		"ParamsUnknown": {"their kind is not served", withParams(""), answer(Found{Err: ErrNotServed}), []string{whole}, []Lookup{limits}},
+		"ParamsRead":    {"and read", withParams(""), answer(LookupResult{Objects: []*unstructured.Unstructured{object("limits", nil)}}), []string{whole}, []Lookup{limits}},
+		"ParamsNone":    {"there are none, which denies nothing", withParams(", parameterNotFoundAction: Allow"), answer(LookupResult{}), nil, []Lookup{limits}},
+		"ParamsMissing": {"there are none, which is an error", withParams(", parameterNotFoundAction: Deny"), answer(LookupResult{}), []string{whole}, []Lookup{limits}},
+		"ParamsUnknown": {"their kind is not served", withParams(""), answer(LookupResult{Err: ErrNotServed}), []string{whole}, []Lookup{limits}},
 		"Forgotten":     {"it was deleted", []string{denies, inForce}, func(p *Part) { forget(p, "validatingadmissionpolicies", "", "p") }, nil, nil},
 		"Released":      {"it is no longer in force", []string{denies, inForce}, func(p *Part) { forget(p, "validatingadmissionpolicybindings", "", "b") }, nil, nil},
 	}
@@ -412,8 +412,8 @@ func TestConversions(t *testing.T) {
 			}
 			p.Settle(contents{}, func() {})
 			var got *conversion
-			if found, is := facts.Lookup(doc, "unconverted", "gadgets.x.io").(map[string]any); is {
-				got = &conversion{found["backend"].(map[string]any)["state"], found["listError"], found["refused"]}
+			if record, is := facts.Lookup(doc, "unconverted", "gadgets.x.io").(map[string]any); is {
+				got = &conversion{record["backend"].(map[string]any)["state"], record["listError"], record["refused"]}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)

@@ -118,11 +118,11 @@ func (p *Part) distrusted(c called) (why string, sure certainty) {
 		if c.trustedUntil.IsZero() {
 			return "caBundle holds no certificate", will
 		}
-		return "what caBundle trusts expired on " + c.trustedUntil.UTC().Format(time.DateOnly), will
+		return "the authority in caBundle expired on " + c.trustedUntil.UTC().Format(time.DateOnly), will
 	case t.May:
-		return fmt.Sprintf("caBundle for Service %s does not vouch for the authority that belongs there: %s", c.service, t.Distrust), may
+		return fmt.Sprintf("caBundle for Service %s does not have the authority that belongs there: %s", c.service, t.Distrust), may
 	case t.Distrust != "":
-		return fmt.Sprintf("what answers at Service %s has a certificate that caBundle does not vouch for: %s", c.service, t.Distrust), will
+		return fmt.Sprintf("the certificate of Service %s is not signed by caBundle: %s", c.service, t.Distrust), will
 	}
 	return "", no
 }
@@ -147,21 +147,21 @@ type Backend struct {
 
 // Backends returns the backends of webhooks that fail closed and see a request of these deletions; for nil all,
 // and those of conversions.
-func (p *Part) Backends(cluster Cluster, requests []*question.Request) (found []Backend) {
-	known := map[Endpoint]bool{}
+func (p *Part) Backends(cluster Cluster, requests []*question.Request) (backends []Backend) {
+	added := map[Endpoint]bool{}
 	add := func(by string, c called) {
 		s, b := p.services[c.service], p.backend(c.service)
-		if s.address == "" || b.state != up || known[c.Endpoint] {
+		if s.address == "" || b.state != up || added[c.Endpoint] {
 			return
 		}
-		known[c.Endpoint] = true
+		added[c.Endpoint] = true
 		backend := Backend{called: c, By: by, Address: net.JoinHostPort(s.address, strconv.Itoa(int(c.port)))}
 		secrets, _ := b.facts["secrets"].(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(secrets)) {
 			backend.Sources = append(backend.Sources, Source{secretsResource, types.NamespacedName{Namespace: c.service.Namespace, Name: name}, "which its pods mount", false})
 		}
 		backend.Sources = append(backend.Sources, c.injected...)
-		found = append(found, backend)
+		backends = append(backends, backend)
 	}
 	var concerned []func(*hook) bool
 	for _, r := range requests {
@@ -179,7 +179,7 @@ func (p *Part) Backends(cluster Cluster, requests []*question.Request) (found []
 			add(name, *c.called)
 		}
 	}
-	return found
+	return backends
 }
 
 // concernedBy returns which webhooks see a request or, if it deletes a namespace, one for its content.
@@ -221,13 +221,13 @@ func (p *Part) Due(cluster Cluster, requests []*question.Request) []Backend {
 
 // Handshakes returns the results by address: the worst of several webhooks.
 func (p *Part) Handshakes() map[string]Handshake {
-	found := map[string]Handshake{}
+	results := map[string]Handshake{}
 	for _, b := range p.Backends(nil, nil) {
-		if t := p.handshakes[b.Endpoint]; t.Distrust != "" || t.OK && found[b.Address].Distrust == "" {
-			found[b.Address] = t
+		if t := p.handshakes[b.Endpoint]; t.Distrust != "" || t.OK && results[b.Address].Distrust == "" {
+			results[b.Address] = t
 		}
 	}
-	return found
+	return results
 }
 
 // Unverified lists the webhooks whose certificate is unseen.

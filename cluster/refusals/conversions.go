@@ -28,13 +28,13 @@ func ConversionFails(err error) bool {
 
 // deletionVersion returns the version that the namespace controller and the garbage collector request: the
 // first served one in discovery.
-func deletionVersion(crd *apiextensionsv1.CustomResourceDefinition) (found string) {
+func deletionVersion(crd *apiextensionsv1.CustomResourceDefinition) (version string) {
 	for _, v := range crd.Spec.Versions {
-		if v.Served && (found == "" || kubeversion.CompareKubeAwareVersionStrings(v.Name, found) > 0) {
-			found = v.Name
+		if v.Served && (version == "" || kubeversion.CompareKubeAwareVersionStrings(v.Name, version) > 0) {
+			version = v.Name
 		}
 	}
-	return found
+	return version
 }
 
 func storageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
@@ -92,14 +92,14 @@ func (p *Part) settleConversions(cluster Cluster, yield func()) {
 		if failure == "" && !fails {
 			continue
 		}
-		found := map[string]any{
+		record := map[string]any{
 			"namespaced": c.namespaced, "version": c.version, "storage": c.storage, "storedVersions": facts.List(c.stored), "backend": backend,
 			"listError": failure, "refused": strings.Contains(failure, uncached), "instances": cluster.Total(name),
 		}
 		if c.called != nil {
-			found["service"] = serviceFacts(c.called.service)
+			record["service"] = serviceFacts(c.called.service)
 		}
-		unconverted[name] = found
+		unconverted[name] = record
 	}
 	p.doc["unconverted"], p.doc["conversionsFrom"] = unconverted, served
 }
@@ -213,12 +213,12 @@ func (p *Part) ConvertsFrom(namespace string) bool {
 }
 
 // Unconverted returns the resources whose objects may need a conversion webhook.
-func (p *Part) Unconverted() (found []facts.Resource) {
+func (p *Part) Unconverted() (resources []facts.Resource) {
 	for _, name := range slices.Sorted(maps.Keys(p.converters)) {
 		if c := p.converters[name]; c.converts(c.stored) {
 			resource := schema.ParseGroupResource(name).WithVersion(c.version)
-			found = append(found, facts.Resource{GroupVersionResource: resource, Namespaced: c.namespaced})
+			resources = append(resources, facts.Resource{GroupVersionResource: resource, Namespaced: c.namespaced})
 		}
 	}
-	return found
+	return resources
 }

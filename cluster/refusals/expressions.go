@@ -142,19 +142,19 @@ func (in input) variables() map[string]any {
 func (in input) request() ref.Val {
 	a := in.attributes
 	gvr, gvk := metav1.GroupVersionResource(a.GetResource()), metav1.GroupVersionKind(a.GetKind())
-	known := &shape{fields: map[string]*shape{"uid": hidden, "dryRun": hidden}}
+	request := &shape{fields: map[string]*shape{"uid": hidden, "dryRun": hidden}}
 	if !in.callerKnown {
-		known.fields["userInfo"] = hidden
+		request.fields["userInfo"] = hidden
 	}
 	if a.GetOperationOptions() == nil {
-		known.fields["options"] = hidden
+		request.fields["options"] = hidden
 	}
 	if !identified(a) {
 		for _, of := range []string{"name", "kind", "requestKind"} {
-			known.fields[of] = hidden
+			request.fields[of] = hidden
 		}
 	}
-	return known.of(common.SchemalessTypedToVal(admissioncel.CreateAdmissionRequest(a, gvr, gvk)))
+	return request.of(common.SchemalessTypedToVal(admissioncel.CreateAdmissionRequest(a, gvr, gvk)))
 }
 
 func valueOf(object runtime.Object) ref.Val {
@@ -235,7 +235,7 @@ func (p partial) Find(key ref.Val) (ref.Val, bool) {
 	if field == hidden {
 		return notKnown, true
 	}
-	if value, found := p.Mapper.Find(key); found {
+	if value, ok := p.Mapper.Find(key); ok {
 		return field.of(value), true
 	}
 	if _, named := p.shape.fields[name]; !named && p.shape.lacking {
@@ -245,7 +245,7 @@ func (p partial) Find(key ref.Val) (ref.Val, bool) {
 }
 
 func (p partial) Get(key ref.Val) ref.Val {
-	if value, found := p.Find(key); found {
+	if value, ok := p.Find(key); ok {
 		return value
 	}
 	return p.Mapper.Get(key)
@@ -257,9 +257,9 @@ func (p partial) Contains(key ref.Val) ref.Val {
 	if p.shape.rest == defaulted {
 		return p.Mapper.Contains(key)
 	}
-	value, found := p.Find(key)
+	value, ok := p.Find(key)
 	if celtypes.IsUnknown(value) {
 		return value
 	}
-	return celtypes.Bool(found)
+	return celtypes.Bool(ok)
 }

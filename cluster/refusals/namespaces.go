@@ -66,7 +66,7 @@ func (p *Part) namespace(name string) namespace { return p.namespaces[named(name
 func named(name string) types.NamespacedName { return types.NamespacedName{Name: name} }
 
 func namespaceFacts(ns *corev1.Namespace) map[string]any {
-	found := map[string]any{
+	record := map[string]any{
 		"phase":          string(ns.Status.Phase),
 		"finalizers":     facts.List(ns.Finalizers),
 		"specFinalizers": facts.List(ns.Spec.Finalizers),
@@ -75,19 +75,19 @@ func namespaceFacts(ns *corev1.Namespace) map[string]any {
 	for _, c := range ns.Status.Conditions {
 		conditions[string(c.Type)] = map[string]any{"status": string(c.Status), "reason": c.Reason, "message": c.Message}
 	}
-	facts.Set(found, "deletionTimestamp", facts.Timestamp(facts.Or(ns.DeletionTimestamp, metav1.Time{})), ns.DeletionTimestamp != nil)
-	facts.Set(found, "labels", labels, len(labels) > 0)
-	facts.Set(found, "annotations", annotations, len(annotations) > 0)
-	facts.Set(found, "conditions", conditions, len(conditions) > 0)
-	return found
+	facts.Set(record, "deletionTimestamp", facts.Timestamp(facts.Or(ns.DeletionTimestamp, metav1.Time{})), ns.DeletionTimestamp != nil)
+	facts.Set(record, "labels", labels, len(labels) > 0)
+	facts.Set(record, "annotations", annotations, len(annotations) > 0)
+	facts.Set(record, "conditions", conditions, len(conditions) > 0)
+	return record
 }
 
 func ownKeys(m map[string]string) map[string]any {
-	found := map[string]any{}
+	keys := map[string]any{}
 	for key, value := range m {
 		if strings.HasPrefix(key, ours) {
-			found[key] = value
+			keys[key] = value
 		}
 	}
-	return found
+	return keys
 }

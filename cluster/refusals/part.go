@@ -101,7 +101,7 @@ func New(doc facts.Document, options Options) *Part {
 		touched: map[string]bool{}, changed: map[string]bool{},
 	}
 	p.reading = &reading{
-		manifests: options.Manifests, found: map[Lookup]Found{}, wanted: map[Lookup]bool{}, wanting: map[Lookup]bool{}, byLabels: map[string]bool{},
+		manifests: options.Manifests, results: map[Lookup]LookupResult{}, lookups: map[Lookup]bool{}, wanting: map[Lookup]bool{}, byLabels: map[string]bool{},
 		namespace: func(name string) *corev1.Namespace { return p.namespace(name).whole },
 	}
 	doc["namespaces"] = facts.Records(p.namespaces, func(_ string, n namespace) any { return n.record })
@@ -142,8 +142,8 @@ func (p *Part) Keepers() []facts.Keeper {
 }
 
 func (p *Part) record(section, key string) map[string]any {
-	found, _ := p.doc.Child(section)[key].(map[string]any)
-	return found
+	record, _ := p.doc.Child(section)[key].(map[string]any)
+	return record
 }
 
 // Touch records a change of a resource's objects or their finalizers in a namespace.
@@ -180,7 +180,7 @@ func (p *Part) Unsettle() { p.hooksDirty, p.conversionsDirty = true, true }
 func (p *Part) OnlyManifests(contains func(is func(resource schema.GroupVersionResource, namespace string, labels map[string]string) bool) bool) {
 	for _, b := range p.backends {
 		if b.state == down {
-			b.set(unknown, "only a cluster tells what is behind it")
+			b.set(unknown, "only a cluster shows its backend")
 		}
 	}
 	for key, h := range p.hooks {

@@ -314,13 +314,13 @@ func (p *Part) bindingChanged(types.NamespacedName, policyBinding, policyBinding
 
 // deniers returns the policies in force, by "KIND/POLICY/BINDING".
 func (p *Part) deniers() map[string]boundPolicy {
-	found := map[string]boundPolicy{}
+	deniers := map[string]boundPolicy{}
 	for kind, bindings := range p.bindings {
 		for key, b := range bindings {
 			if g := p.policies[kind+"/"+b.name]; g != nil {
-				found[kind+"/"+b.name+"/"+key.Name] = boundPolicy{g, b, p.reading}
+				deniers[kind+"/"+b.name+"/"+key.Name] = boundPolicy{g, b, p.reading}
 			}
 		}
 	}
-	return found
+	return deniers
 }

@@ -49,7 +49,7 @@ func (l Lookup) Usable(namespaced, served bool) error {
 }
 
 // Found is the result of a Lookup.
-type Found struct {
+type LookupResult struct {
 	Objects []*unstructured.Unstructured
 	// Err says why the API server cannot use such parameters.
 	Err error
@@ -58,7 +58,7 @@ type Found struct {
 // Errors of parameters (k8s.io/apiserver, pkg/admission/plugin/policy/generic/policy_dispatcher.go,
 // CollectParams).
 var (
-	errNotRead      = errors.New("what the policy reads was not read")
+	errNotRead      = errors.New("the objects that the policy reads were not read")
 	ErrNotServed    = errors.New("the kind of the parameters is not served")
 	ErrNoNamespace  = errors.New("the parameters are in a namespace, and the request in none")
 	ErrClusterScope = errors.New("the parameters have no namespace, and the binding names one")
@@ -66,10 +66,10 @@ var (
 )
 
 type reading struct {
-	found map[Lookup]Found
+	results map[Lookup]LookupResult
 	// wanted are the lookups at the last Settle, wanting those since.
-	wanted, wanting map[Lookup]bool
-	noting          sync.Mutex // guards wanting, which readers of the facts write, too
+	lookups, wanting map[Lookup]bool
+	noting           sync.Mutex // guards wanting, which readers of the facts write, too
 	// withObjects says that objects are read, too: in one namespace, or in all if within is "".
 	withObjects bool
 	within      string
@@ -82,14 +82,14 @@ type reading struct {
 }
 
 // lookUp also requests the lookup.
-func (r *reading) lookUp(l Lookup) (Found, bool) {
+func (r *reading) lookUp(l Lookup) (LookupResult, bool) {
 	r.noting.Lock()
 	if len(r.wanting) < maxLookups {
 		r.wanting[l] = true
 	}
 	r.noting.Unlock()
-	found, read := r.found[l]
-	return found, read
+	result, read := r.results[l]
+	return result, read
 }
 
 func (r *reading) objects(gvr schema.GroupVersionResource, namespace string) ([]*unstructured.Unstructured, bool) {
@@ -100,8 +100,8 @@ func (r *reading) objects(gvr schema.GroupVersionResource, namespace string) ([]
 	if gvr == namespacesResource {
 		l.Namespace, l.Name = "", namespace
 	}
-	found, read := r.lookUp(l)
-	return found.Objects, read
+	result, read := r.lookUp(l)
+	return result.Objects, read
 }
 
 // parameters returns one nil if the policy has none; errors other than errNotRead are the API server's.
@@ -121,17 +121,17 @@ func (b boundPolicy) parameters(namespace string) ([]runtime.Object, error) {
 		}
 		l.Selector = selector.String() // "" for all
 	}
-	found, read := b.reading.lookUp(l)
+	result, read := b.reading.lookUp(l)
 	switch {
 	case !read:
 		return nil, errNotRead
-	case found.Err != nil:
-		return nil, found.Err
-	case len(found.Objects) == 0 && ref.ParameterNotFoundAction != nil && *ref.ParameterNotFoundAction == admissionv1.DenyAction:
+	case result.Err != nil:
+		return nil, result.Err
+	case len(result.Objects) == 0 && ref.ParameterNotFoundAction != nil && *ref.ParameterNotFoundAction == admissionv1.DenyAction:
 		return nil, errNotFound
 	}
-	params := make([]runtime.Object, len(found.Objects))
-	for i, object := range found.Objects {
+	params := make([]runtime.Object, len(result.Objects))
+	for i, object := range result.Objects {
 		params[i] = object
 	}
 	return params, nil
@@ -144,21 +144,21 @@ func (p *Part) AskForObjects(namespace string) {
 
 // Lookups returns the lookups that policies and webhooks need, in order.
 func (p *Part) Lookups() []Lookup {
-	return slices.SortedFunc(maps.Keys(p.reading.wanted), func(a, b Lookup) int {
+	return slices.SortedFunc(maps.Keys(p.reading.lookups), func(a, b Lookup) int {
 		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
 	})
 }
 
 // TakeIn replaces the results of all lookups.
-func (p *Part) TakeIn(found map[Lookup]Found) {
-	if maps.EqualFunc(found, p.reading.found, Found.equal) {
+func (p *Part) TakeIn(results map[Lookup]LookupResult) {
+	if maps.EqualFunc(results, p.reading.results, LookupResult.equal) {
 		return
 	}
-	p.reading.found = found
+	p.reading.results = results
 	p.hooksDirty = true
 }
 
-func (a Found) equal(b Found) bool {
+func (a LookupResult) equal(b LookupResult) bool {
 	return errors.Is(a.Err, b.Err) && slices.EqualFunc(a.Objects, b.Objects, func(x, y *unstructured.Unstructured) bool {
 		return x.GetUID() == y.GetUID() && x.GetResourceVersion() == y.GetResourceVersion()
 	})
@@ -196,7 +196,7 @@ func (r *reading) judge(a neededRequest, of func(admission.Attributes) refusal) 
 	if !read {
 		return r.judgePods(a, blind, of)
 	}
-	found := refusal{about: []string{}}
+	verdict := refusal{about: []string{}}
 	for _, object := range objects {
 		old, now := asDeleted(object, a.op, a.subresource)
 		if old == nil {
@@ -209,14 +209,14 @@ func (r *reading) judge(a neededRequest, of func(admission.Attributes) refusal) 
 		if one.sure == no {
 			continue
 		}
-		about := append(found.about, object.GetName())
-		if one.sure > found.sure {
-			found = one
+		about := append(verdict.about, object.GetName())
+		if one.sure > verdict.sure {
+			verdict = one
 		}
-		found.about = about
+		verdict.about = about
 	}
-	slices.Sort(found.about)
-	return found
+	slices.Sort(verdict.about)
+	return verdict
 }
 
 // judgePods narrows the refusal of some pod's DELETE by the labels of all.
@@ -229,13 +229,13 @@ func (r *reading) judgePods(a neededRequest, some refusal, of func(admission.Att
 	if len(all) == 0 {
 		return some
 	}
-	var found refusal
+	var verdict refusal
 	for _, set := range all {
-		if one := of(a.attributes(nil, labeled(a.namespace, set), "")); one.sure > found.sure {
-			found = one
+		if one := of(a.attributes(nil, labeled(a.namespace, set), "")); one.sure > verdict.sure {
+			verdict = one
 		}
 	}
-	return found
+	return verdict
 }
 
 func labeled(namespace string, of map[string]string) runtime.Object {

@@ -24,16 +24,16 @@ func (p *Part) Of(request *question.Request) []any {
 		return nil
 	}
 	attributes, callerKnown, admitted := attributesOf(request, p.options.Manifests), request.UserInfo.Username != "", request.UnderWay
-	var found []any
+	var refusals []any
 	add := func(by string, sure certainty, cause, why string) {
-		found = append(found, map[string]any{"by": by, "certainty": sure.String(), "cause": cause, "why": why})
+		refusals = append(refusals, map[string]any{"by": by, "certainty": sure.String(), "cause": cause, "why": why})
 	}
 	namespace := attributes.GetNamespace()
 	if attributes.GetResource() == namespacesResource && attributes.GetOperation() == admission.Delete && question.Immortal(namespace) && !admitted {
 		add("apiserver", will, "protected", "the API server never deletes namespace "+namespace)
 	}
 	if rules.IsExemptAdmissionConfigurationResource(attributes) {
-		return found
+		return refusals
 	}
 	of := p.namespace(namespace).labels
 	for _, key := range slices.Sorted(maps.Keys(p.hooks)) {
@@ -50,7 +50,7 @@ func (p *Part) Of(request *question.Request) []any {
 		}
 	}
 	if admitted {
-		return found
+		return refusals
 	}
 	deniers := p.deniers()
 	for _, key := range slices.Sorted(maps.Keys(deniers)) {
@@ -58,18 +58,18 @@ func (p *Part) Of(request *question.Request) []any {
 			add("policy/"+key, sure, "denied", "the policy denies it")
 		}
 	}
-	return found
+	return refusals
 }
 
 // Once returns the refusals of a request after Services were deleted: gone reports whether a webhook's
 // (TYPE/CONFIGURATION/NAME) was.
-func (p *Part) Once(request *question.Request, gone func(key, namespace, name string) bool) (found []any) {
+func (p *Part) Once(request *question.Request, gone func(key, namespace, name string) bool) (refusals []any) {
 	for _, key := range p.callable(request, func(key string, h *hook) bool {
 		return h.backend.service.Name != "" && gone(key, h.backend.service.Namespace, h.backend.service.Name)
 	}) {
-		found = append(found, map[string]any{"by": "webhook/" + key, "certainty": may.String(), "cause": "goes", "why": "its Service is deleted before"})
+		refusals = append(refusals, map[string]any{"by": "webhook/" + key, "certainty": may.String(), "cause": "goes", "why": "its Service is deleted before"})
 	}
-	return found
+	return refusals
 }
 
 // Guards returns the webhooks (TYPE/CONFIGURATION/NAME) whose answer is unknown in advance: a rule names
@@ -92,13 +92,13 @@ func (p *Part) callable(request *question.Request, selects func(key string, h *h
 	if rules.IsExemptAdmissionConfigurationResource(in.attributes) {
 		return nil
 	}
-	of, known := p.namespaces[named(in.attributes.GetNamespace())]
+	of, ok := p.namespaces[named(in.attributes.GetNamespace())]
 	for _, key := range slices.Sorted(maps.Keys(p.closed)) {
 		h := *p.closed[key]
 		if b := p.backends[h.backend.service]; b != nil && b.state == down || !selects(key, &h) {
 			continue
 		}
-		if !known {
+		if !ok {
 			h.namespaces = labels.Everything()
 		}
 		if sure, failing := h.seesAs(in, of.labels); sure != no && failing == "" {

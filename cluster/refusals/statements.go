@@ -44,22 +44,22 @@ type statement struct {
 type statements map[types.NamespacedName]statement
 
 func (t statements) byWebhook() map[string][]statement {
-	found := map[string][]statement{}
+	grouped := map[string][]statement{}
 	for _, s := range t {
-		found[s.webhook] = append(found[s.webhook], s)
+		grouped[s.webhook] = append(grouped[s.webhook], s)
 	}
-	return found
+	return grouped
 }
 
 // newest also compares the Service: names of webhooks are not unique.
-func newest(about []statement, service, namespace string) (found statement) {
+func newest(about []statement, service, namespace string) (latest statement) {
 	for _, s := range about {
 		counts := s.namespace == "" || s.namespace == home || s.namespace == namespace
-		if counts && (s.service == "" || s.service == service) && newer(s, found) {
-			found = s
+		if counts && (s.service == "" || s.service == service) && newer(s, latest) {
+			latest = s
 		}
 	}
-	return found
+	return latest
 }
 
 // newer orders statements of the same time by text.
@@ -96,14 +96,14 @@ func (p *Part) KeepEvent(e *corev1.Event) bool {
 func (p *Part) forgetEvent(key types.NamespacedName) { p.setStatement(key, statement{}) }
 
 // conditionStatement returns the newest statement of a namespace's conditions.
-func conditionStatement(o *corev1.Namespace) (found statement) {
+func conditionStatement(o *corev1.Namespace) (latest statement) {
 	for _, c := range o.Status.Conditions {
 		t := readStatement(c.Message, true)
-		if t.last = c.LastTransitionTime.Time; t.webhook != "" && c.Status == corev1.ConditionTrue && newer(t, found) {
-			found = t
+		if t.last = c.LastTransitionTime.Time; t.webhook != "" && c.Status == corev1.ConditionTrue && newer(t, latest) {
+			latest = t
 		}
 	}
-	return found
+	return latest
 }
 
 // setStatement reports whether the statement is kept.

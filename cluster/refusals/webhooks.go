@@ -253,17 +253,17 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 		}
 	}
 	// Readers during this run see the previous lookups.
-	defer func() { p.reading.wanted = maps.Clone(p.reading.wanting) }()
+	defer func() { p.reading.lookups = maps.Clone(p.reading.wanting) }()
 	observed, deniers := p.statements.byWebhook(), p.deniers()
 	settle := func(namespace string) {
 		at, blocked, selfBlocked, denied := p.place(cluster, namespace, observed), map[string]any{}, map[string]any{}, map[string]any{}
-		found, hooks := map[string]map[string]any{"blocked": blocked, "selfBlocked": selfBlocked}, maps.Keys(changed)
+		sections, hooks := map[string]map[string]any{"blocked": blocked, "selfBlocked": selfBlocked}, maps.Keys(changed)
 		if touched[namespace] {
-			found["denied"], hooks = denied, maps.Keys(p.hooks)
+			sections["denied"], hooks = denied, maps.Keys(p.hooks)
 		} else {
-			for section := range found {
-				maps.Copy(found[section], p.record(section, namespace))
-				maps.DeleteFunc(found[section], func(key string, _ any) bool { return changed[key] })
+			for section := range sections {
+				maps.Copy(sections[section], p.record(section, namespace))
+				maps.DeleteFunc(sections[section], func(key string, _ any) bool { return changed[key] })
 			}
 		}
 		if at.exists {
@@ -281,7 +281,7 @@ func (p *Part) settleBlocked(cluster Cluster, yield func()) {
 				}
 			}
 		}
-		for section, requests := range found {
+		for section, requests := range sections {
 			if p.doc.Prune(section, namespace); len(requests) > 0 {
 				p.doc.Put(requests, section, namespace)
 			}
@@ -335,7 +335,7 @@ func (p *Part) settleHook(at place, key string, h *hook, blocked, selfBlocked ma
 		if p.podsAmong {
 			deletesPods = append(deletesPods, namespaceController)
 		}
-		gone := refusingHook{h, refusal{sure: will, cause: "down", why: "Service " + h.backend.service.String() + " goes with the namespace"}, p.reading}
+		gone := refusingHook{h, refusal{sure: will, cause: "down", why: "Service " + h.backend.service.String() + " is deleted with the namespace"}, p.reading}
 		requests := p.blockedBy(gone.refuses, at, deletesPods...)
 		facts.Set(selfBlocked, key, requests, len(requests) > 0)
 	}
@@ -401,17 +401,17 @@ func (p *Part) blockedBy(refuses func(neededRequest) refusal, at place, deletesP
 
 // owners includes nil for unknown ones.
 func (p *Part) owners(finalizers []string) (owners []user.Info) {
-	known := map[string]bool{}
+	names := map[string]bool{}
 	for _, finalizer := range finalizers {
 		name := p.options.Owner(finalizer)
 		switch {
-		case known[name]:
+		case names[name]:
 		case name == "":
 			owners = append(owners, nil)
 		default:
 			owners = append(owners, controller(name))
 		}
-		known[name] = true
+		names[name] = true
 	}
 	return owners
 }
@@ -639,8 +639,8 @@ func (p *Part) foretells(h *hook, namespace string) bool {
 
 // seesOwnPods judges by the labels of templates.
 func (p *Part) seesOwnPods(h *hook) certainty {
-	service, found := p.services[h.backend.service]
-	if !found || len(service.selector) == 0 {
+	service, ok := p.services[h.backend.service]
+	if !ok || len(service.selector) == 0 {
 		return no
 	}
 	namespace := h.backend.service.Namespace

@@ -17,7 +17,7 @@ import (
 var verbs = metav1.Verbs{"delete", "get", "list"}
 
 func (a *Archive) serve(gv schema.GroupVersion, api metav1.APIResource) {
-	if !slices.ContainsFunc(a.served[gv], func(known metav1.APIResource) bool { return known.Name == api.Name }) {
+	if !slices.ContainsFunc(a.served[gv], func(other metav1.APIResource) bool { return other.Name == api.Name }) {
 		if len(api.Verbs) == 0 {
 			api.Verbs = verbs
 		}

@@ -46,7 +46,7 @@ var (
 type dump struct {
 	*Archive
 	only    []string          // folders to read; nil for all
-	found   int               // objects
+	objects int               // objects
 	lists   []list            // an API server's
 	uids    map[string]string // of namespaces that every cluster has
 	fixture bool
@@ -245,7 +245,7 @@ func (d *document) add(o *unstructured.Unstructured, depth int) error {
 	if gvk.Kind == "CustomResourceDefinition" {
 		d.serveDefined(o)
 	}
-	d.found++
+	d.objects++
 	d.date(o)
 	if d.spaces == nil {
 		d.spaces = map[string]bool{}
@@ -343,7 +343,7 @@ func (d *document) list(kind schema.GroupKind) {
 
 // finish runs when all definitions are known.
 func (d *dump) finish() error {
-	if d.found+len(d.lists) == 0 {
+	if d.objects+len(d.lists) == 0 {
 		return errNothing
 	}
 	if !d.discovered {

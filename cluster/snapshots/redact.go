@@ -278,16 +278,16 @@ func (r *redactor) mapped(key string, of map[string]any) map[string]any {
 	if key == "fieldsV1" {
 		return of // its finalizers
 	}
-	found := make(map[string]any, len(of))
+	result := make(map[string]any, len(of))
 	for name, value := range of {
 		switch value := value.(type) {
 		case string:
-			found[r.label(name)] = r.name(value)
+			result[r.label(name)] = r.name(value)
 		default:
-			found[name] = r.value(name, value) // a selector with matchLabels
+			result[name] = r.value(name, value) // a selector with matchLabels
 		}
 	}
-	return found
+	return result
 }
 
 func compare(a, b any) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) }

@@ -63,7 +63,7 @@ func again(t *testing.T, a *snapshots.Archive, redacted bool) []byte {
 }
 
 // answers evaluates the policies about all objects, and returns the verdicts and findings without names.
-func answers(t *testing.T, engine *policies.Engine, a *snapshots.Archive) (found []string) {
+func answers(t *testing.T, engine *policies.Engine, a *snapshots.Archive) (lines []string) {
 	t.Helper()
 	place, err := scan.FromCluster(t.Context(), live.Over(a), a.Options(cluster.Options{}), "", nil, []scan.Kind{}, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -79,10 +79,10 @@ func answers(t *testing.T, engine *policies.Engine, a *snapshots.Archive) (found
 		for _, f := range report.Findings {
 			line += fmt.Sprint(" ", f.Policy, " ", f.Certainty)
 		}
-		found = append(found, line)
+		lines = append(lines, line)
 	}
-	slices.Sort(found)
-	return found
+	slices.Sort(lines)
+	return lines
 }
 
 // otherwise are fixtures over which a redacted snapshot has another answer: it leaves out the content of

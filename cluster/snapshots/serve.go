@@ -66,7 +66,7 @@ func (p place) path() string {
 }
 
 // asked identifies a request, apart from its page.
-func asked(u *url.URL) string {
+func requested(u *url.URL) string {
 	query := u.Query()
 	return scope(u.Path, query.Get("labelSelector"), query.Get("fieldSelector"))
 }
@@ -90,7 +90,7 @@ func (a *Archive) answer(r *http.Request) Answer {
 	if r.Method != http.MethodGet || query.Get("watch") != "" {
 		return failed(http.StatusForbidden, metav1.StatusReasonForbidden, "a snapshot can only be read")
 	}
-	if said, known := a.answers[asked(r.URL)]; known {
+	if said, ok := a.answers[requested(r.URL)]; ok {
 		return said
 	}
 	p, is := placeOf(r.URL.Path)
@@ -126,7 +126,7 @@ func failed(code int, reason metav1.StatusReason, message string) Answer {
 func (a *Archive) lacks(p place) Answer {
 	for _, namespace := range []string{p.namespace, ""} {
 		of := place{p.GroupVersionResource, namespace, ""}
-		if said, known := a.answers[scope(of.path(), "", "")]; known {
+		if said, ok := a.answers[scope(of.path(), "", "")]; ok {
 			return said
 		}
 	}
@@ -177,7 +177,7 @@ func (a *Archive) list(p place, query url.Values, metadata bool) Answer {
 	if !complete && (len(k.rows) == 0 || p.namespace != "" && k.spaces[p.namespace] == 0) {
 		return a.lacks(p)
 	}
-	wanted, err := selecting(byLabel, byField)
+	selects, err := selecting(byLabel, byField)
 	if err != nil {
 		return failed(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 	}
@@ -201,7 +201,7 @@ func (a *Archive) list(p place, query url.Values, metadata bool) Answer {
 		if err != nil {
 			return failed(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 		}
-		if !wanted(object) {
+		if !selects(object) {
 			continue
 		}
 		switch {

@@ -125,9 +125,9 @@ func TestActionRelease(t *testing.T) {
 	}
 	cases := map[string]struct {
 		reason, ref, release string
-		found, fails         bool
+		complete, fails      bool
 	}{
-		"Release":  {reason: "It is there.", ref: "v1.2.3", release: pack(t, true), found: true},
+		"Release":  {reason: "It is there.", ref: "v1.2.3", release: pack(t, true), complete: true},
 		"Branch":   {reason: "A branch has no release.", ref: "main", release: pack(t, true)},
 		"Commit":   {reason: "A branch has no release.", ref: "0123456789abcdef0123456789abcdef01234567", release: pack(t, true)},
 		"Odd":      {reason: "It is no version.", ref: "v1.2.3/../../x", release: pack(t, true)},
@@ -145,8 +145,8 @@ func TestActionRelease(t *testing.T) {
 				t.Errorf("%s\n%v: %s", tc.reason, err, out)
 			}
 			outputs, _ := os.ReadFile(output)
-			if found := string(outputs) == "found=true\n"; found != tc.found {
-				t.Errorf("%s\ngot found=%t: %s", tc.reason, found, out)
+			if ok := string(outputs) == "found=true\n"; ok != tc.complete {
+				t.Errorf("%s\ngot found=%t: %s", tc.reason, ok, out)
 			}
 			var got []string
 			for _, program := range []string{"termguard", "termguard-render"} {
@@ -154,7 +154,7 @@ func TestActionRelease(t *testing.T) {
 					got = append(got, program)
 				}
 			}
-			if (len(got) == 2) != tc.found || !tc.found && len(got) > 0 {
+			if (len(got) == 2) != tc.complete || !tc.complete && len(got) > 0 {
 				t.Errorf("%s\ngot files %v", tc.reason, got)
 			}
 		})

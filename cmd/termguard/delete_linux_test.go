@@ -201,8 +201,8 @@ func TestDeleteEndsAtOnce(t *testing.T) {
 		want string
 	}{
 		"Reading":  {func(int, string) bool { return true }, "interrupted: nothing was changed\n"},
-		"Patching": {func(_ int, r string) bool { return strings.HasPrefix(r, "PATCH ") }, "interrupted: done until then: " + a + " (no answer came: it may be done); left: namespaces/demo; run the same command again to go on\n"},
-		"Deleting": {func(_ int, r string) bool { return r == "DELETE "+demo }, "deletion of namespaces/demo (no answer came: it may be done); left: namespaces/demo; run"},
+		"Patching": {func(_ int, r string) bool { return strings.HasPrefix(r, "PATCH ") }, "interrupted: done until then: " + a + " (no response: it may be done); left: namespaces/demo; run the same command again to go on\n"},
+		"Deleting": {func(_ int, r string) bool { return r == "DELETE "+demo }, "deletion of namespaces/demo (no response: it may be done); left: namespaces/demo; run"},
 		"Waiting": {func(_ int, r string) bool {
 			defer func() { changed = changed || r == "DELETE "+demo }()
 			return changed && r == "GET "+demo
@@ -226,7 +226,7 @@ func TestDeleteAnew(t *testing.T) {
 			}
 		}
 		_, out, errs := deleted(t.Context(), c, nil, "kialis/a", "-n", "demo", "--yes", "--allow=strip", "--timeout=1ms")
-		if !strings.Contains(out.text.String(), "was deleted and created again: left alone") {
+		if !strings.Contains(out.text.String(), "was recreated: left alone") {
 			t.Errorf("%s: not reported: %s%s", what, &out.text, errs)
 		}
 		now := c.objects["/apis/kiali.io/v1alpha1/namespaces/demo/kialis/a"]
@@ -463,7 +463,7 @@ func TestDeleteBrokenAPI(t *testing.T) {
 		t.Errorf("requested permission %q, want %q: %s", allow, want, errs)
 	}
 	c.broken, c.hidden = "", []string{"secrets"} // which nothing explains
-	if code, out, errs = deleted(t.Context(), c, nil, "ns/demo", "--yes", "--timeout=1ms"); code != exitFindings || !strings.Contains(out.text.String(), "not all that matters can be seen") {
+	if code, out, errs = deleted(t.Context(), c, nil, "ns/demo", "--yes", "--timeout=1ms"); code != exitFindings || !strings.Contains(out.text.String(), "relevant facts are unseen") {
 		t.Errorf("exit code %d: %s%s", code, &out.text, errs)
 	}
 }

@@ -20,7 +20,7 @@ import (
 func TestDocsOutput(t *testing.T) {
 	race.Skip(t)
 	snapshot := filepath.Join("testdata", "docs.yaml")
-	found := 0
+	count := 0
 	for _, page := range pages(t) {
 		var before []string // the words of a block that is one command
 		rewrite(t, page, func(language, text string) string {
@@ -38,7 +38,7 @@ func TestDocsOutput(t *testing.T) {
 			if len(words) < 2 || words[0] != "check" || strings.HasPrefix(words[1], "-") {
 				return text
 			}
-			found++
+			count++
 			var out, errs bytes.Buffer
 			run(t.Context(), slices.Concat([]string{"termguard"}, words, []string{"--snapshot", snapshot}), nil, &out, &errs)
 			if errs.Len() > 0 {
@@ -47,8 +47,8 @@ func TestDocsOutput(t *testing.T) {
 			return head + out.String()
 		})
 	}
-	if found < 2 {
-		t.Errorf("found only %d blocks with output", found)
+	if count < 2 {
+		t.Errorf("found only %d blocks with output", count)
 	}
 }
 
@@ -129,8 +129,8 @@ func TestDocsChinese(t *testing.T) {
 			}
 		}
 		prose := inline.ReplaceAllString(fenced.ReplaceAllString(chinese, ""), "")
-		for _, found := range halfWidth.FindAllString(prose, -1) {
-			t.Errorf("%s: %q: Chinese text has full-width punctuation", page, found)
+		for _, character := range halfWidth.FindAllString(prose, -1) {
+			t.Errorf("%s: %q: Chinese text has full-width punctuation", page, character)
 		}
 		for wrong, term := range terms {
 			if strings.Contains(prose, wrong) {

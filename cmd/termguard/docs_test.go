@@ -181,7 +181,7 @@ var metric = regexp.MustCompile(`(Counter|Gauge|Histogram)(?:Opts|Func)?\w*{\s*N
 func TestDocsMetrics(t *testing.T) {
 	race.Skip(t)
 	var rows strings.Builder
-	found := 0
+	count := 0
 	for _, pattern := range []string{"../../webhook/*.go", "../../webhook/*/*.go", "../../cluster/*.go", "../../certs/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
@@ -197,7 +197,7 @@ func TestDocsMetrics(t *testing.T) {
 				t.Errorf("%s: names %d metrics, parsed %d", file, named, len(all))
 			}
 			for _, m := range all {
-				found++
+				count++
 				labels := ""
 				if m[4] != "" {
 					labels = strings.ReplaceAll(m[4], `"`, "") + " "
@@ -210,8 +210,8 @@ func TestDocsMetrics(t *testing.T) {
 	page := read(t, "docs/metrics.md")
 	before, table, _ := strings.Cut(page, head)
 	_, after, ok := strings.Cut(table, "\n\n")
-	if found < 6 || !ok {
-		t.Fatalf("%d metrics and this page:\n%s", found, page)
+	if count < 6 || !ok {
+		t.Fatalf("%d metrics and this page:\n%s", count, page)
 	}
 	current(t, "docs/metrics.md", before+head+rows.String()+"\n"+after)
 }
@@ -227,11 +227,11 @@ var (
 func pages(t *testing.T) (all []string) {
 	t.Helper()
 	for _, pattern := range []string{"*.md", "docs/*.md", "policies/*/README.md", "deploy/*/*.md", "test/*/*.md"} {
-		found, err := filepath.Glob(filepath.Join("../..", pattern))
+		files, err := filepath.Glob(filepath.Join("../..", pattern))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, page := range found {
+		for _, page := range files {
 			all = append(all, strings.TrimPrefix(filepath.ToSlash(page), "../../"))
 		}
 	}
@@ -287,9 +287,9 @@ func anchors(text string) map[string]bool {
 // Links in all pages, and in the program's output, lead to existing files and sections.
 func TestDocsLinks(t *testing.T) {
 	race.Skip(t)
-	found, sections := 0, 0
+	links, sections := 0, 0
 	check := func(page, to string) {
-		found++
+		links++
 		file, anchor, _ := strings.Cut(to, "#")
 		file = filepath.Join("../..", file)
 		if info, err := os.Stat(file); err != nil {
@@ -327,8 +327,8 @@ func TestDocsLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found < 120 || sections < 7 {
-		t.Errorf("found only %d links, %d of them to sections", found, sections)
+	if links < 120 || sections < 7 {
+		t.Errorf("found only %d links, %d of them to sections", links, sections)
 	}
 }
 

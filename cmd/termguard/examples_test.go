@@ -80,8 +80,8 @@ func TestExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, rules, found := strings.Cut(string(text), "\nimport data.termguard.lib.request\n\n")
-		if !found {
+		_, rules, exists := strings.Cut(string(text), "\nimport data.termguard.lib.request\n\n")
+		if !exists {
 			t.Fatalf("%s does not import the request", p.ID)
 		}
 		fmt.Fprintf(&page, "\n## %s\n\n[%s](%s/%s.rego): %s\n\n```rego\n%s```\n\nWhat to do: %s What it cannot see: %s\n",

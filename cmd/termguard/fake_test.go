@@ -117,10 +117,10 @@ func (c *fakeCluster) apply(manifests string) {
 		if len(object) == 0 {
 			continue
 		}
-		found := false
+		ok := false
 		for at, fields := range c.kinds {
 			if fields[0] == object["apiVersion"] && fields[2] == object["kind"] {
-				found = true
+				ok = true
 				meta := object["metadata"].(map[string]any)
 				if namespace, _ := meta["namespace"].(string); namespace != "" {
 					at = root(fields[0]) + "/namespaces/" + namespace + "/" + fields[1]
@@ -132,7 +132,7 @@ func (c *fakeCluster) apply(manifests string) {
 				c.mu.Unlock()
 			}
 		}
-		if !found {
+		if !ok {
 			c.t.Fatalf("%v is not served", object["kind"])
 		}
 	}
@@ -244,14 +244,14 @@ func (c *fakeCluster) groups() any {
 }
 
 func (c *fakeCluster) versions() []string {
-	found := map[string]bool{}
+	versions := map[string]bool{}
 	if c.broken != "" {
-		found[c.broken] = true
+		versions[c.broken] = true
 	}
 	for _, fields := range c.kinds {
-		found[fields[0]] = true
+		versions[fields[0]] = true
 	}
-	return slices.Sorted(maps.Keys(found))
+	return slices.Sorted(maps.Keys(versions))
 }
 
 func (c *fakeCluster) resources(path string) any {

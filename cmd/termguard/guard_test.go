@@ -41,8 +41,8 @@ func TestGuard(t *testing.T) {
 	race.Skip(t)
 	const (
 		held   = "{apiVersion: v1, kind: Namespace, metadata: {name: held, finalizers: [finalizers.kubesphere.io/namespaces], %}}"
-		unsent = "--dry-run-deletes asks it, if you may delete the object"
-		line   = "\nwhat the webhook in this cluster would do is not known: "
+		unsent = "--dry-run-deletes sends it a dry run, if you may delete the object"
+		line   = "\nunseen: the answer of the webhook in this cluster: "
 	)
 	for name, tc := range map[string]struct {
 		reason string

@@ -111,7 +111,7 @@ data:
 		},
 		"HiddenElsewhere": {
 			"a certain finding licensed a step, although the answer was of a part", orphaned("a"),
-			[]string{"ns/demo"}, []string{"secrets"}, all, []string{"/nothing"}, "not all that matters can be seen", 1,
+			[]string{"ns/demo"}, []string{"secrets"}, all, []string{"/nothing"}, "relevant facts are unseen", 1,
 		},
 		"Declared": {
 			"a tenant's annotation had a workload scaled up that he cannot read", orphaned() + `

@@ -78,8 +78,8 @@ func TestImports(t *testing.T) {
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
 		pkg := strings.TrimPrefix(fields[0], module)
-		allowed, known := layers[pkg]
-		if !known {
+		allowed, ok := layers[pkg]
+		if !ok {
 			t.Errorf("package %s is not in layers: add it", pkg)
 			continue
 		}

@@ -56,24 +56,24 @@ func TestInstalled(t *testing.T) {
 				}
 			}))
 			t.Cleanup(server.Close)
-			found := readInstalled(t.Context(), &rest.Config{Host: server.URL})
-			set, err := new(settingsFlags).load(found.policies...)
+			installed := readInstalled(t.Context(), &rest.Config{Host: server.URL})
+			set, err := new(settingsFlags).load(installed.policies...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := found.read(set.IDs()).Enforcement.Off(set.IDs())
+			got := installed.read(set.IDs()).Enforcement.Off(set.IDs())
 			if off := len(got) > 0; off != tc.off {
 				t.Errorf("%s: switched off: %v", tc.reason, got)
 			}
 			if own := strings.Contains(strings.Join(set.IDs(), " "), "our-own"); own != tc.own {
 				t.Errorf("%s: policies %q", tc.reason, set.IDs())
 			}
-			if len(found.notes) != len(tc.notes) {
-				t.Fatalf("%s: got %q, want %q", tc.reason, found.notes, tc.notes)
+			if len(installed.notes) != len(tc.notes) {
+				t.Fatalf("%s: got %q, want %q", tc.reason, installed.notes, tc.notes)
 			}
 			for i, want := range tc.notes {
-				if !strings.Contains(found.notes[i], want) {
-					t.Errorf("%s: got %q, want %q", tc.reason, found.notes[i], want)
+				if !strings.Contains(installed.notes[i], want) {
+					t.Errorf("%s: got %q, want %q", tc.reason, installed.notes[i], want)
 				}
 			}
 		})

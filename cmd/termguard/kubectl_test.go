@@ -124,7 +124,7 @@ func TestFirstScreen(t *testing.T) {
 			[]string{"widgets", "-n", "demo"}, []string{"300 objects together: at-risk: ", "f000.example.com/x", "; 300 possible blockers; first: check whether", "297 objects more, each for a cause of its own"}, 125, 300},
 		"Terminating": {"objects stuck for the same reason are one line, in columns",
 			"{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: order-processing-NUMBER, namespace: demo, finalizers: [acme.example.com/cleanup], deletionTimestamp: '2026-01-01T00:00:00Z'}}",
-			[]string{"--terminating", "-A"}, []string{"SINCE  VERDICT  OBJECT", "at-risk  widgets.acme.example.com/order-processing-000 -n demo\n", "no controller that removes it was found; 299 more", "to see what ends it: termguard check "}, 24, 300},
+			[]string{"--terminating", "-A"}, []string{"SINCE  VERDICT  OBJECT", "at-risk  widgets.acme.example.com/order-processing-000 -n demo\n", "no controller that removes it was found; 299 more", "to see the blockers and steps: termguard check "}, 24, 300},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -225,14 +225,14 @@ func TestComplete(t *testing.T) {
 
 // Flags that several commands have complete in each of them.
 func TestFlagsComplete(t *testing.T) {
-	found := 0
+	count := 0
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		for _, flag := range []string{"namespace", "output", "context", "cascade"} {
 			if c.Flags().Lookup(flag) == nil {
 				continue
 			}
-			found++
+			count++
 			if _, ok := c.GetFlagCompletionFunc(flag); !ok {
 				t.Errorf("%s --%s does not complete", c.CommandPath(), flag)
 			}
@@ -242,8 +242,8 @@ func TestFlagsComplete(t *testing.T) {
 		}
 	}
 	walk(newRoot("termguard"))
-	if found < 20 {
-		t.Errorf("checked only %d flags", found)
+	if count < 20 {
+		t.Errorf("checked only %d flags", count)
 	}
 }
 

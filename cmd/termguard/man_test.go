@@ -29,10 +29,10 @@ func TestMan(t *testing.T) {
 		t.Fatal(err)
 	}
 	letters := func(text string) string { return unsaid.ReplaceAllString(text, "") }
-	found := 0
+	count := 0
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
-		found++
+		count++
 		text, err := os.ReadFile(filepath.Join(folder, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"))
 		if err != nil {
 			t.Error(err)
@@ -58,7 +58,7 @@ func TestMan(t *testing.T) {
 		}
 	}
 	walk(root)
-	if found < 15 {
-		t.Errorf("only %d commands have a page", found)
+	if count < 15 {
+		t.Errorf("only %d commands have a page", count)
 	}
 }

@@ -32,8 +32,8 @@ func newPolicyNew() *cobra.Command {
 				return err
 			}
 			out := c.OutOrStdout()
-			fmt.Fprintf(out, "made %s: the rule, manifests that it is tried on, and what is found in each\n", made)
-			fmt.Fprintf(out, "next: edit %s and its fixtures in testdata, which speak of the rule as it is now; then run: termguard policy test %s --update\n", filepath.Join(made, filepath.Base(made)+".rego"), in)
+			fmt.Fprintf(out, "created %s: the rule, its fixtures, and the findings in each\n", made)
+			fmt.Fprintf(out, "next: edit %s and its fixtures in testdata, which fit the rule as it is now; then run: termguard policy test %s --update\n", filepath.Join(made, filepath.Base(made)+".rego"), in)
 			return nil
 		},
 	}
@@ -83,8 +83,8 @@ func newPolicyTest() *cobra.Command {
 	var f testFlags
 	c := &cobra.Command{
 		Use:   "test FOLDER...",
-		Short: "Try policies of your own on their fixtures",
-		Long: `Try policies of your own on their fixtures. Before, they must compile, and their METADATA and
+		Short: "Test your own policies on their fixtures",
+		Long: `Test your own policies on their fixtures. Before, they must compile, and their METADATA and
 findings must have the right shape. To format them and lint them, use opa fmt and regal lint.
 
 FOLDER holds a folder for each policy: POLICY/POLICY.rego, and manifests in
@@ -104,7 +104,7 @@ Exit codes: 0 all pass, 1 some fail, 2 error.`,
 	c.Flags().StringVar(&f.run, "run", "", "only fixtures \"POLICY/testdata/FILE\" that match this `REGEXP`")
 	c.Flags().Float64Var(&f.threshold, "threshold", 0, "fail if the fixtures reach fewer `PERCENT` of a policy's lines")
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "list the lines that no fixture reaches")
-	c.Flags().BoolVar(&f.update, "update", false, "write testdata/findings.golden anew: read the diff")
+	c.Flags().BoolVar(&f.update, "update", false, "rewrite testdata/findings.golden: read the diff")
 	c.MarkFlagsMutuallyExclusive("run", "update")
 	return c
 }
@@ -165,7 +165,7 @@ func (f *testFlags) try(ctx context.Context, folders []string, out io.Writer) er
 				fmt.Fprintf(out, "      %s\n", problem)
 			}
 			if !hangs {
-				fmt.Fprintln(out, "      no testdata/hang_*.yaml: nothing shows that it finds anything")
+				fmt.Fprintln(out, "      no testdata/hang_*.yaml: no fixture shows that it finds anything")
 			}
 			if f.verbose {
 				for _, line := range missed {

@@ -69,7 +69,7 @@ func marshalled(t *testing.T, object any) []byte {
 // neither repeated nor denied.
 func TestDeleteLosesAnswers(t *testing.T) {
 	for request, says := range map[string]string{
-		"PATCH " + heldA: "no answer came, so it may be done",
+		"PATCH " + heldA: "no response, so it may be done",
 		"DELETE " + demo: "namespaces/demo was deleted meanwhile",
 	} {
 		c := newFakeCluster(t, orphaned("a"))
@@ -230,7 +230,7 @@ func TestDeletePlace(t *testing.T) {
 func TestDeleteClasses(t *testing.T) {
 	owned := strings.Replace(orphaned("a"), "name: a, namespace: demo", "name: a, namespace: demo, ownerReferences: [{apiVersion: acme.example.com/v1, kind: Widget, name: owner, uid: uid-7, blockOwnerDeletion: true}]", 1) +
 		"---\n{apiVersion: acme.example.com/v1, kind: Widget, metadata: {name: owner, namespace: demo}}\n"
-	const told = `
+	const want = `
 ---
 {apiVersion: v1, kind: Namespace, metadata: {name: termguard-system}, status: {phase: Active}}
 ---
@@ -248,7 +248,7 @@ data: {config.yaml: "{apiVersion: termguard.dev/v1, kind: Config, params: {slow-
 		"Instances": {"the class covers objects that are deleted with their definition", orphaned("a"), []string{"crd/kialis.kiali.io", "--yes", "--allow=strip", "--timeout=1ms"}, -1, "done: kialis.kiali.io/a -n other"},
 		"Dependent": {"an object related to the target only by owner references must be named", owned, []string{"widgets/owner", "-n", "demo", "--cascade=foreground", "--yes", "--allow=strip", "--timeout=1ms"}, exitQuestion, "--allow strip=kialis.kiali.io/demo/a"},
 		"Named":     {"its finalizer is removed if the flag names it", owned, []string{"widgets/owner", "-n", "demo", "--cascade=foreground", "--yes", "--allow=strip=kialis/demo/a", "--timeout=1ms"}, -1, "done: kialis.kiali.io/a -n demo"},
-		"Config":    {"any user may have written a configuration in the cluster", orphaned("a") + told, []string{"ns/demo", "--yes", "--allow=strip"}, 1, "it rests on ConfigMap termguard-system/termguard-config, which others may have written"},
+		"Config":    {"any user may have written a configuration in the cluster", orphaned("a") + want, []string{"ns/demo", "--yes", "--allow=strip"}, 1, "it relies on ConfigMap termguard-system/termguard-config, which others may have written"},
 		"OnlyStrip": {"a class does not confirm the target", orphaned(), []string{"ns/demo", "--allow=strip"}, exitQuestion, "to allow it: --yes"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -298,11 +298,11 @@ func TestDeleteHostileNames(t *testing.T) {
 			}
 			// The printed flag, as a shell reads it, names that object and no other.
 			code, out, errs := deleted(t.Context(), c, nil, "kiali/"+name, "-n", "demo", "--yes", "-o", "json")
-			var told struct{ Questions []deletion.Question }
-			if err := json.Unmarshal(out.text.Bytes(), &told); err != nil || code != exitQuestion {
+			var report struct{ Questions []deletion.Question }
+			if err := json.Unmarshal(out.text.Bytes(), &report); err != nil || code != exitQuestion {
 				t.Fatalf("exit code %d, %v: %s%s", code, err, out.text.String(), errs)
 			}
-			for _, q := range told.Questions {
+			for _, q := range report.Questions {
 				for _, flag := range append(slices.Clone(q.Allow), q.Commands...) {
 					dir := t.TempDir()
 					sh := exec.Command("sh", "-c", `kubectl() { printf '%s\0' "$@"; }; `+strings.Replace(flag, "--allow ", "kubectl --allow ", 1))

@@ -139,7 +139,7 @@ func (f *scanFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 
 // blind reports whether nothing was evaluated because objects could not be listed.
 func blind(result *scan.Scan, places []*scan.Place, only []scan.Kind, selected bool) bool {
-	if result.Total().Asked > 0 || result.Interrupted != "" {
+	if result.Total().Objects > 0 || result.Interrupted != "" {
 		return false
 	}
 	if len(only) == 0 && !selected {

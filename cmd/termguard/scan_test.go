@@ -124,7 +124,7 @@ func TestScanSaysWhatCheckSays(t *testing.T) {
 			t.Errorf("%s: check says %s, scan %s", name, report.Verdict, got)
 		}
 	}
-	if n := s.Total().Asked; n != 7 {
+	if n := s.Total().Objects; n != 7 {
 		t.Errorf("%d objects evaluated, want 7", n)
 	}
 	if len(s.Terminating()) != 1 || s.Terminating()[0].Target.Name != "going" {
@@ -138,10 +138,10 @@ func TestScanFlags(t *testing.T) {
 	c := newFakeCluster(t, scanWorld)
 	cluster := []string{"--kubeconfig", c.kubeconfig}
 	cases := map[string]struct {
-		reason string
-		args   []string
-		code   int
-		asked  int
+		reason    string
+		args      []string
+		code      int
+		questions int
 	}{
 		"Only":        {"Two kinds.", []string{"--only", "nodes,volumes"}, 0, 2},
 		"Selector":    {"A namespace by its label, and its objects.", []string{"--namespaces", "team=shop"}, 1, 2},
@@ -157,8 +157,8 @@ func TestScanFlags(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := scanOf(t, tc.code, append(tc.args, cluster...)...)
-			if n := s.Total().Asked; n != tc.asked {
-				t.Errorf("%s: %d objects evaluated, want %d", tc.reason, n, tc.asked)
+			if n := s.Total().Objects; n != tc.questions {
+				t.Errorf("%s: %d objects evaluated, want %d", tc.reason, n, tc.questions)
 			}
 		})
 	}
@@ -179,7 +179,7 @@ func TestScanFlags(t *testing.T) {
 	}
 	for name, args := range map[string][]string{"One": {"-n", "cart"}, "Two": {"-n", "cart", "-n", "shop"}, "None": {"-n", "nowhere"}} {
 		live, kept := scanOf(t, -1, append(args, cluster...)...), scanOf(t, -1, append(args, "--snapshot", file)...)
-		if diff := cmp.Diff(live.Asked, kept.Asked); diff != "" || name != "None" && live.Total().Asked == 0 {
+		if diff := cmp.Diff(live.Counts, kept.Counts); diff != "" || name != "None" && live.Total().Objects == 0 {
 			t.Errorf("%s: objects evaluated: -cluster, +snapshot:\n%s", name, diff)
 		}
 	}
@@ -253,10 +253,10 @@ func TestScanCanceled(t *testing.T) {
 // knows and that this is partial.
 func TestScanInterrupted(t *testing.T) {
 	for name, tc := range map[string]struct {
-		reason string
-		args   []string
-		asked  []string // what must be told
-		unseen string
+		reason  string
+		args    []string
+		objects []string // what must be told
+		unseen  string
 	}{
 		"Cluster": {"The types read before.", nil, []string{"namespaces/cart", "namespaces/shop"}, "widgets.acme.example.com: not read yet"},
 		"Two":     {"The objects of the other namespace were not read.", []string{"-n", "cart", "-n", "shop"}, []string{"namespaces/cart"}, "namespace shop: not read yet"},
@@ -284,9 +284,9 @@ func TestScanInterrupted(t *testing.T) {
 			for _, item := range s.Items {
 				answers[item.Target.Ref()] = string(item.Verdict)
 			}
-			for _, asked := range tc.asked { // what was not read may hold them
-				if answers[asked] != "unknown" && answers[asked] != "hangs" {
-					t.Errorf("%s: answer about %s is %q: %v", tc.reason, asked, answers[asked], answers)
+			for _, objects := range tc.objects { // what was not read may hold them
+				if answers[objects] != "unknown" && answers[objects] != "hangs" {
+					t.Errorf("%s: answer about %s is %q: %v", tc.reason, objects, answers[objects], answers)
 				}
 			}
 		})
@@ -315,8 +315,8 @@ func TestScanReleases(t *testing.T) {
 		stored(t, "kiali", "shop", 1, "superseded", plain)+stored(t, "kiali", "shop", 2, "deployed", kiali)+
 		stored(t, "plain", "shop", 1, "deployed", plain)+stored(t, "old", "shop", 4, "uninstalled", kiali)+stored(t, "broken", "cart", 1, "deployed", "a: ["))
 	s := scanOf(t, 1, "--kubeconfig", c.kubeconfig, "--only", "releases")
-	want := []scan.Count{{Kind: scan.Releases, Asked: 2, Hangs: 1, Completes: 1}}
-	if diff := cmp.Diff(want, s.Asked); diff != "" {
+	want := []scan.Count{{Kind: scan.Releases, Objects: 2, Hangs: 1, Completes: 1}}
+	if diff := cmp.Diff(want, s.Counts); diff != "" {
 		t.Errorf("objects evaluated: -want, +got:\n%s", diff)
 	}
 	if len(s.Unseen) != 1 || !strings.HasPrefix(s.Unseen[0].String(), "release broken -n cart: ") && !strings.Contains(s.Unseen[0].String(), `release "broken" in namespace "cart"`) {
@@ -347,8 +347,8 @@ func TestScanReleases(t *testing.T) {
 	if all := scanOf(t, 1, "--kubeconfig", c.kubeconfig, "--only", "releases,custom"); len(all.Causes) != 1 || all.Causes[0].Holds != 2 {
 		t.Errorf("causes, with those of the object itself: %+v", all.Causes)
 	}
-	if elsewhere := scanOf(t, 0, "--kubeconfig", c.kubeconfig, "--only", "releases", "-n", "cart"); elsewhere.Total().Asked != 0 {
-		t.Errorf("in another namespace: %+v", elsewhere.Asked)
+	if elsewhere := scanOf(t, 0, "--kubeconfig", c.kubeconfig, "--only", "releases", "-n", "cart"); elsewhere.Total().Objects != 0 {
+		t.Errorf("in another namespace: %+v", elsewhere.Counts)
 	}
 	c.hidden = []string{"secrets"}
 	var facts, out, errs bytes.Buffer

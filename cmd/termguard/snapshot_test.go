@@ -16,8 +16,8 @@ func kubeconfigFor(t *testing.T, answers map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		answer, found := answers[r.URL.Path]
-		if !found {
+		answer, ok := answers[r.URL.Path]
+		if !ok {
 			w.WriteHeader(http.StatusForbidden)
 			answer = `{"apiVersion":"v1","kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":"no"}`
 		}

@@ -37,9 +37,9 @@ func typing(t *testing.T) (terminal, keys *os.File) {
 // before the first.
 type person struct {
 	*os.File
-	keys    *os.File
-	answers []string
-	asked   int
+	keys      *os.File
+	answers   []string
+	questions int
 }
 
 func answering(t *testing.T, answers ...string) *person {
@@ -59,10 +59,10 @@ func (p *person) typesAhead(t *testing.T, lines string) *person {
 
 // reads answers the questions in the output up to now, and those without a prepared answer with no.
 func (p *person) reads(transcript string) {
-	for ; p.asked < strings.Count(transcript, "[y/N] "); p.asked++ {
+	for ; p.questions < strings.Count(transcript, "[y/N] "); p.questions++ {
 		answer := "n"
-		if p.asked < len(p.answers) {
-			answer = p.answers[p.asked]
+		if p.questions < len(p.answers) {
+			answer = p.answers[p.questions]
 		}
 		fmt.Fprintln(p.keys, answer)
 	}
@@ -73,7 +73,7 @@ func TestProgressOnTerminals(t *testing.T) {
 	terminal, _ := typing(t)
 	for name, tc := range map[string]struct {
 		environment map[string]string
-		told        bool
+		shown       bool
 	}{
 		"Ordinary": {map[string]string{"TERM": "xterm", "NO_COLOR": "", "LC_ALL": "C.UTF-8"}, true},
 		"ASCII":    {map[string]string{"TERM": "xterm", "NO_COLOR": "", "LC_ALL": "C"}, true},
@@ -86,8 +86,8 @@ func TestProgressOnTerminals(t *testing.T) {
 			}
 			p := newProgress(terminal, "reading")
 			defer p.clear()
-			if told := p.out != nil; told != tc.told {
-				t.Errorf("progress: %v, want %v", told, tc.told)
+			if shown := p.out != nil; shown != tc.shown {
+				t.Errorf("progress: %v, want %v", shown, tc.shown)
 			}
 			if going := map[string]string{"C": " ...", "C.UTF-8": " …"}[tc.environment["LC_ALL"]]; going != "" && p.going != going {
 				t.Errorf("last line %q, want %q", p.going, going)
@@ -124,9 +124,9 @@ func TestProgressOfCommands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			terminal, keys := typing(t)
-			told := make(chan struct{})
+			shown := make(chan struct{})
 			go func() {
-				defer close(told)
+				defer close(shown)
 				var all []byte
 				for buffer := make([]byte, 4096); !bytes.Contains(all, []byte(" …")); {
 					n, err := keys.Read(buffer)
@@ -138,7 +138,7 @@ func TestProgressOfCommands(t *testing.T) {
 			}()
 			waits := sync.OnceFunc(func() {
 				select {
-				case <-told:
+				case <-shown:
 				case <-time.After(30 * time.Second):
 					t.Error("no progress is shown")
 				}

@@ -45,10 +45,10 @@ func TestWatch(t *testing.T) {
 		want    []string
 		without string
 	}{
-		"Namespace":  {"the namespace and its objects", []string{"watch", "-n", "demo"}, 0, []string{"kialis.kiali.io/a -n demo, Terminating for ", ": hangs: ", "namespaces/demo, Terminating", "kialis.kiali.io/a -n demo: deleted\n", "namespaces/demo: deleted\n", "no Terminating objects in namespace demo; no other was looked at (all: termguard check --terminating -A)\n"}, "-n other"},
+		"Namespace":  {"the namespace and its objects", []string{"watch", "-n", "demo"}, 0, []string{"kialis.kiali.io/a -n demo, Terminating for ", ": hangs: ", "namespaces/demo, Terminating", "kialis.kiali.io/a -n demo: deleted\n", "namespaces/demo: deleted\n", "no Terminating objects in namespace demo; other namespaces were not checked (all: termguard check --terminating -A)\n"}, "-n other"},
 		"Object":     {"a namespace", []string{"watch", "ns/demo"}, 0, []string{"kialis.kiali.io/a -n demo, Terminating for ", "deleted: ns/demo\n"}, "-n other"},
 		"Custom":     {"an object in a namespace", []string{"watch", "kiali/a"}, 0, []string{"kialis.kiali.io/a -n demo, Terminating for ", "deleted: kiali/a\n"}, "namespaces/demo"},
-		"Cluster":    {"an object is left at the timeout", []string{"watch", "--timeout", "30s"}, 1, []string{"kialis.kiali.io/a -n other, Terminating for ", "kialis.kiali.io/a -n demo: deleted\n", "to see what ends it: termguard check kialis.kiali.io/a -n other\n"}, "no Terminating objects"},
+		"Cluster":    {"an object is left at the timeout", []string{"watch", "--timeout", "30s"}, 1, []string{"kialis.kiali.io/a -n other, Terminating for ", "kialis.kiali.io/a -n demo: deleted\n", "to see the blockers and steps: termguard check kialis.kiali.io/a -n other\n"}, "no Terminating objects"},
 		"NotDeleted": {"an object that is not Terminating", []string{"watch", "ns/other"}, 2, []string{"namespaces/other is not Terminating: termguard check ns/other shows whether its deletion would finish"}, "gone"},
 		"NeverThere": {"an object that does not exist", []string{"watch", "ns/dema"}, 0, []string{`namespaces/dema not found; did you mean "demo"?`}, "gone"},
 		"NoType":     {"an unknown type", []string{"watch", "gizmos/a"}, 2, []string{`type "gizmos" not found`}, "gone"},

@@ -22,22 +22,22 @@ func TestDocsWords(t *testing.T) {
 	for _, name := range named {
 		var files []string
 		for _, folder := range []string{name[1], "cluster/" + name[1]} {
-			found, err := filepath.Glob("../../" + folder + "/*.go")
+			paths, err := filepath.Glob("../../" + folder + "/*.go")
 			if err != nil {
 				t.Fatal(err)
 			}
-			files = append(files, found...)
+			files = append(files, paths...)
 		}
 		declared := regexp.MustCompile(`(?m)^(type )?\s*` + name[2] + `\s+(struct|func|interface|string|int|map|= )`)
-		found := false
+		paths := false
 		for _, file := range files {
 			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			found = found || declared.Match(text)
+			paths = paths || declared.Match(text)
 		}
-		if !found {
+		if !paths {
 			t.Errorf("docs/words.md: no type %s.%s is declared", name[1], name[2])
 		}
 	}

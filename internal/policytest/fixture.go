@@ -201,8 +201,8 @@ func (f Fixture) line(finding policies.Finding) (int, error) {
 		return 0, errors.New("it names no object")
 	}
 	o := finding.Objects[0]
-	d, found := f.find(o.Resource, o.Namespace, o.Name)
-	if !found {
+	d, ok := f.find(o.Resource, o.Namespace, o.Name)
+	if !ok {
 		return 0, fmt.Errorf("no document of %s %s/%s", o.Resource, o.Namespace, o.Name)
 	}
 	field := finding.Field

@@ -68,7 +68,7 @@ func (f *File) place(p Place) Place {
 		return p
 	}
 	at := Place{File: f.Name, Line: 1, Column: 1, Source: p.Source, Rendered: cmp.Or(p.Rendered, path.Base(f.Name)), Value: p.Value}
-	if _, inside, found := strings.Cut(p.Rendered, "/"); found { // CHART/templates/FILE
+	if _, inside, ok := strings.Cut(p.Rendered, "/"); ok { // CHART/templates/FILE
 		if _, err := os.Stat(filepath.Join(f.Rendered, filepath.FromSlash(inside))); err == nil {
 			at.File = path.Join(path.Dir(f.Name), inside)
 		}
@@ -255,7 +255,7 @@ func (t *Text) marks(root *yaml.Node) []Mark {
 	last := map[int]int{}     // of the outermost entry, by its first line
 	scalars := map[int]bool{} // lines within scalars that contain the marker, and are no comments
 	extents(root, t.last(), func(node *yaml.Node, from, to int) {
-		if _, known := last[from]; !known {
+		if _, exists := last[from]; !exists {
 			last[from] = to
 		}
 		block := node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0
@@ -275,8 +275,8 @@ func (t *Text) marks(root *yaml.Node) []Mark {
 	following := len(t.lines()) // the next line with content
 	for line := len(t.lines()); line > 0; line-- {
 		text := t.lineText(line)
-		before, comment, found := cutIgnore(text)
-		if found && !scalars[line] {
+		before, comment, ok := cutIgnore(text)
+		if ok && !scalars[line] {
 			from, ownLine := line, len(bytes.TrimSpace(before)) == 0
 			if ownLine {
 				from = following
@@ -299,26 +299,26 @@ func (t *Text) marks(root *yaml.Node) []Mark {
 	return marks
 }
 
-func cutIgnore(line []byte) (before []byte, text string, found bool) {
-	before, after, found := bytes.Cut(line, ignore)
+func cutIgnore(line []byte) (before []byte, text string, ok bool) {
+	before, after, ok := bytes.Cut(line, ignore)
 	hash := bytes.LastIndexByte(before, '#')
 	if hash < 0 || len(bytes.TrimLeft(before[hash:], "# ")) > 0 || hash > 0 && before[hash-1] != ' ' && before[hash-1] != '\t' {
 		return nil, "", false
 	}
-	return before[:hash], strings.TrimSpace(string(after)), found
+	return before[:hash], strings.TrimSpace(string(after)), ok
 }
 
 // objectsIn also reads Lists and streams. plain counts other values.
-func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object, plain int) {
+func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (all []*Object, plain int) {
 	add := func(list *yaml.Node, depth int) {
 		eachItem(list, last, func(node *yaml.Node, from, to int) {
 			objects, n := objectsIn(t, node, from, to, depth)
-			found, plain = append(found, objects...), plain+n
+			all, plain = append(all, objects...), plain+n
 		})
 	}
 	if root.Kind == yaml.SequenceNode && root.Tag == stream {
 		add(root, depth)
-		return found, plain
+		return all, plain
 	}
 	if root.Kind != yaml.MappingNode {
 		return nil, 1
@@ -332,7 +332,7 @@ func objectsIn(t *Text, root *yaml.Node, from, last, depth int) (found []*Object
 		if items.Kind == yaml.SequenceNode {
 			add(items, depth+1)
 		}
-		return found, plain
+		return all, plain
 	}
 	_, metadata := step(root, "metadata")
 	if metadata == nil || metadata.Kind != yaml.MappingNode {

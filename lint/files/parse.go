@@ -109,7 +109,7 @@ func explainError(err error, text []byte) error {
 var ErrTemplate = errors.New("a mapping as key, as in a template")
 
 var (
-	errBomb  = errors.New("its aliases expand to more than 100000 nodes: write out what they stand for")
+	errBomb  = errors.New("its aliases expand to more than 100000 nodes: write them out")
 	errCycle = errors.New("an alias stands inside the anchor that it refers to")
 	errDepth = errors.New("it nests deeper than 1000 levels")
 )
@@ -162,15 +162,15 @@ func (in *inliner) inline(node *yaml.Node) (size int, err error) {
 	return size, nil
 }
 
-func (in *inliner) merge(node *yaml.Node) (looked int) {
+func (in *inliner) merge(node *yaml.Node) (steps int) {
 	var own, sources []*yaml.Node
-	known := map[string]bool{}
+	keys := map[string]bool{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
 		switch {
 		case !isMerge(key):
 			own = append(own, key, value)
-			known[key.Value] = true
+			keys[key.Value] = true
 		case value.Kind == yaml.SequenceNode:
 			sources = append(sources, value.Content...)
 		default:
@@ -181,16 +181,16 @@ func (in *inliner) merge(node *yaml.Node) (looked int) {
 		if source.Kind != yaml.MappingNode {
 			continue
 		}
-		looked += len(source.Content)
+		steps += len(source.Content)
 		for i := 0; i+1 < len(source.Content); i += 2 {
-			if key := source.Content[i]; !known[key.Value] {
-				known[key.Value] = true
+			if key := source.Content[i]; !keys[key.Value] {
+				keys[key.Value] = true
 				own = append(own, key, source.Content[i+1])
 			}
 		}
 	}
 	node.Content = own
-	return looked
+	return steps
 }
 
 const maxDepth = 1000

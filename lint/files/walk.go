@@ -153,7 +153,7 @@ func (s Search) Walk(name, dir string) {
 	s.walk(name, dir, Real(dir))
 }
 
-const outsideMessage = "it is a link that leads out of the repository, or nowhere, and was not followed: exclude it, or lint what it leads to by its own name"
+const outsideMessage = "it is a link that leads out of the repository, or nowhere, and was not followed: exclude it, or lint its target by name"
 
 // walk takes real, the path without symbolic links.
 func (s *Search) walk(name, dir, real string) {

@@ -37,7 +37,7 @@ func writeSARIF(r Report, out io.Writer) error {
 			"partialFingerprints": fields{fingerprint: f.Fingerprint},
 			"properties":          fields{"severity": f.Severity, "certainty": f.Certainty, "question": f.Question},
 		}
-		if at, known := index[f.Policy]; known {
+		if at, ok := index[f.Policy]; ok {
 			result["ruleIndex"] = at
 		}
 		results = append(results, result)

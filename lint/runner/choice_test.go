@@ -15,7 +15,7 @@ func TestChoice(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason, config string
 		only           []string
-		found          bool
+		fails          bool
 		err            string
 	}{
 		"As it is":       {"It is found.", "", nil, true, ""},
@@ -36,7 +36,7 @@ func TestChoice(t *testing.T) {
 				}
 				return
 			}
-			if found := errors.Is(err, ErrFindings); found != tc.found {
+			if ok := errors.Is(err, ErrFindings); ok != tc.fails {
 				t.Errorf("%s: %v\n%s", tc.reason, err, stdout)
 			}
 		})

@@ -104,7 +104,7 @@ func (r *runner) readSettings(ctx context.Context) error {
 				return err
 			}
 			if i > 0 && configFile != file {
-				return fmt.Errorf("%s goes by %s, and %s by %s: lint them apart, or name one with --config", r.Input.Paths[0], cmp.Or(r.shorten(file), "none"), path, cmp.Or(r.shorten(configFile), "none"))
+				return fmt.Errorf("%s has configuration %s, and %s has %s: lint them apart, or name one with --config", r.Input.Paths[0], cmp.Or(r.shorten(file), "none"), path, cmp.Or(r.shorten(configFile), "none"))
 			}
 			file = configFile
 		}
@@ -238,7 +238,7 @@ func (r *runner) findChanged(ctx context.Context) error {
 	for _, path := range r.Input.Paths {
 		switch {
 		case path == "-":
-			return errors.New("--changed-since goes by files: it cannot tell what changed in standard input")
+			return errors.New("--changed-since compares files: it cannot show changes in standard input")
 		case files.Root(r.folder(path)) != root:
 			return fmt.Errorf("--changed-since: %s and %s are in different repositories: lint them apart", r.Input.Paths[0], path)
 		}

@@ -54,7 +54,7 @@ type Options struct {
 }
 
 // ErrFindings is returned by a completed run with findings.
-var ErrFindings = errors.New("something was found")
+var ErrFindings = errors.New("there are findings")
 
 const (
 	exitFindings = 1
@@ -97,7 +97,7 @@ func Run(ctx context.Context, options Options) error {
 	stopped := result != nil && err != nil
 	switch {
 	case stopped:
-		err = fmt.Errorf("stopped, as %w: more may be wrong than was found", err)
+		err = fmt.Errorf("stopped, as %w: there may be more findings", err)
 		result.Notes = append(result.Notes, err.Error())
 	case errors.Is(err, sets.ErrNoInput) && r.Input.Only != nil:
 		result, err = &lint.Result{}, nil
@@ -115,7 +115,7 @@ func Run(ctx context.Context, options Options) error {
 	}
 	r.onlyChanged(result, r.ChangedSince)
 	if flags := r.excludeFlags(result.Problems); flags != "" {
-		result.Notes = append(result.Notes, fmt.Sprintf("what is broken on purpose, as tests have it, can be left out: %s, or exclude in %s", flags, settings.FileName))
+		result.Notes = append(result.Notes, fmt.Sprintf("files that are broken on purpose, as in tests, can be excluded: %s, or exclude in %s", flags, settings.FileName))
 	}
 	fromRoot := func(file string) string { return r.relative(r.root(), file) }
 	for i, f := range result.Findings {
@@ -137,8 +137,8 @@ func Run(ctx context.Context, options Options) error {
 		counted, suppressed := triage.Suppress(result, options)
 		lint.SetFingerprints(counted, fromRoot)
 		baseline = triage.NewBaseline(counted, fromRoot)
-		counted, known, missing := r.baseline.Compare(counted)
-		report.Findings, report.Suppressed, report.BaselineCount, gone = lint.ByCause(counted), suppressed, known, missing
+		counted, accepted, missing := r.baseline.Compare(counted)
+		report.Findings, report.Suppressed, report.BaselineCount, gone = lint.ByCause(counted), suppressed, accepted, missing
 		return nil
 	}); panicErr != nil { // the findings are reported unbundled
 		err, stopped = panicErr, true
@@ -151,12 +151,12 @@ func Run(ctx context.Context, options Options) error {
 		return r.writeBaseline(baseline, result)
 	}
 	if gone > 0 && r.Input.Only == nil && len(result.Problems) == 0 && !stopped {
-		report.Notes = append(report.Notes, fmt.Sprintf("%d of the findings in the baseline %s are gone: write it anew with --write-baseline", gone, r.Baseline))
+		report.Notes = append(report.Notes, fmt.Sprintf("%d of the findings in the baseline %s are fixed: rewrite it with --write-baseline", gone, r.Baseline))
 	}
 	switch n := len(report.Problems); {
 	case stopped:
 	case n > 0:
-		err = fmt.Errorf("%s with the input: more may be wrong than was found", page.Count(n, "problem"))
+		err = fmt.Errorf("%s with the input: there may be more findings", page.Count(n, "problem"))
 	case slices.ContainsFunc(report.Findings, func(f lint.Finding) bool { return f.AtLeast(r.FailOn) }):
 		err = ErrFindings
 	}

@@ -63,7 +63,7 @@ func TestRun(t *testing.T) {
 		reason  string
 		files   map[string]string
 		options Options
-		found   bool
+		fails   bool
 		err     string
 		stdout  string
 		stderr  string
@@ -91,8 +91,8 @@ func TestRun(t *testing.T) {
 			switch {
 			case tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)):
 				t.Errorf("%s\nerror %v, want one with %q", tc.reason, err, tc.err)
-			case tc.err == "" && errors.Is(err, ErrFindings) != tc.found, tc.err == "" && !tc.found && err != nil:
-				t.Errorf("%s\nerror %v, found: want %t", tc.reason, err, tc.found)
+			case tc.err == "" && errors.Is(err, ErrFindings) != tc.fails, tc.err == "" && !tc.fails && err != nil:
+				t.Errorf("%s\nerror %v, findings: want %t", tc.reason, err, tc.fails)
 			}
 			if !strings.Contains(stdout, tc.stdout) || !strings.Contains(stderr, tc.stderr) {
 				t.Errorf("%s\nwant %q and %q in\n%s\n%s", tc.reason, tc.stdout, tc.stderr, stdout, stderr)

@@ -107,8 +107,8 @@ func (in *Input) rootKustomizations() (roots []*files.Directory) {
 		k := in.kustomizations[folder]
 		parts := in.below(folder, func(_, _ string) bool { return true })
 		isPlain := func(part string) bool {
-			k, known := in.kustomizations[part]
-			if !known {
+			k, ok := in.kustomizations[part]
+			if !ok {
 				return read[part]
 			}
 			circle := slices.Contains(k.parts(), folder) || slices.Contains(k.parts(), part)
@@ -196,8 +196,8 @@ func (in *Input) IsListed(file *files.File) bool {
 		return true
 	}
 	dir, base := filepath.Split(file.Path)
-	k, known := in.kustomizations[filepath.Clean(dir)]
-	return !known || k.files[base]
+	k, ok := in.kustomizations[filepath.Clean(dir)]
+	return !ok || k.files[base]
 }
 
 // IsSuperseded reports whether a kustomization names only another file of the folder with the same object.
@@ -316,7 +316,7 @@ func (in *Input) joinKustomizations() {
 		}
 		for n, d := range s.directories {
 			names := in.listed[d.Path]
-			if k, known := in.kustomizations[d.Path]; known {
+			if k, ok := in.kustomizations[d.Path]; ok {
 				names = k.files
 			}
 			if names == nil {

@@ -360,7 +360,7 @@ func (in *Input) dropRenderedFiles() {
 }
 
 // origin returns the place of a rendered object's field in its original file, or else of the object.
-func (b *build) origin(o *files.Object, field, value string) (at files.Place, known bool) {
+func (b *build) origin(o *files.Object, field, value string) (at files.Place, exists bool) {
 	if o.Source == "" {
 		return at, false
 	}
@@ -380,18 +380,18 @@ func (b *build) origin(o *files.Object, field, value string) (at files.Place, kn
 			}
 		}
 	}
-	if inline, found := b.findInline(field); found && value != "" {
+	if inline, ok := b.findInline(field); ok && value != "" {
 		return inline, true
 	}
 	return at, true
 }
 
-func (b *build) findInline(field string) (at files.Place, found bool) {
+func (b *build) findInline(field string) (at files.Place, ok bool) {
 	key := strings.TrimRight(field, "[]0123456789")
 	key = key[strings.LastIndexAny(key, `."]`)+1:]
 	for _, name := range b.sources {
-		from, found := b.locations[name]
-		if key == "" || !found || !files.IsKustomization(filepath.Base(name)) {
+		from, ok := b.locations[name]
+		if key == "" || !ok || !files.IsKustomization(filepath.Base(name)) {
 			continue
 		}
 		text, err := os.ReadFile(name)
@@ -411,8 +411,8 @@ func (b *build) findInline(field string) (at files.Place, found bool) {
 // original returns the object of the same kind with the longest name within o's: kustomize adds prefixes and
 // suffixes.
 func (b *build) original(real string, o *files.Object) (best *files.Object) {
-	from, found := b.locations[real]
-	if !found {
+	from, ok := b.locations[real]
+	if !ok {
 		return nil
 	}
 	for c := range (&files.File{Name: from.name, Path: from.path}).Read() {

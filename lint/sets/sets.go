@@ -153,7 +153,7 @@ func (s *Set) Place(o *files.Object, field string) (at files.Place, kustomizatio
 	if s.build == nil || len(s.build.sources) == 0 {
 		return at, ""
 	}
-	if origin, known := s.build.origin(o, field, at.Value); known {
+	if origin, ok := s.build.origin(o, field, at.Value); ok {
 		origin.Value, origin.Rendered = at.Value, ""
 		at = origin
 	}
@@ -198,7 +198,7 @@ func Find(ctx context.Context, o Options, log *Log) (*Input, error) {
 
 func readStdin(stdin io.Reader) ([]byte, error) {
 	if stdin == nil {
-		return nil, errors.New("standard input was asked for, and there is none")
+		return nil, errors.New("the arguments name standard input, and there is none")
 	}
 	text, err := io.ReadAll(io.LimitReader(stdin, maxInMemory+1))
 	switch {
@@ -207,7 +207,7 @@ func readStdin(stdin io.Reader) ([]byte, error) {
 	case len(text) > maxInMemory:
 		return nil, fmt.Errorf("standard input has more than %d MiB: name files or folders", maxInMemory>>20)
 	case len(bytes.TrimSpace(text)) == 0:
-		return nil, errors.New("standard input is empty: see whether what should write to it has failed")
+		return nil, errors.New("standard input is empty: check whether the command that writes to it failed")
 	}
 	return text, nil
 }
@@ -220,7 +220,7 @@ func (in *Input) findPath(path string, arguments *Set) error {
 	}
 	root, err := in.linkBoundary(full)
 	if err != nil {
-		return fmt.Errorf("%w; name what it leads to", err)
+		return fmt.Errorf("%w; name its target", err)
 	}
 	name := filepath.ToSlash(path)
 	if !info.IsDir() {
@@ -274,7 +274,7 @@ func (in *Input) CheckEmpty() error {
 	counts := in.Counts
 	in.mu.Unlock()
 	if counts.Objects == 0 && in.options.Only == nil && unrendered > 0 {
-		in.AddProblem(files.Place{File: filepath.ToSlash(in.options.Paths[0]), Line: 1, Column: 1}, "nothing was read: no object is here that needs no rendering, and the notes tell why nothing was rendered")
+		in.AddProblem(files.Place{File: filepath.ToSlash(in.options.Paths[0]), Line: 1, Column: 1}, "nothing was read: every object here needs rendering, and the notes say why nothing was rendered")
 		return nil
 	}
 	if counts.Files > 0 {

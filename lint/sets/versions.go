@@ -75,7 +75,7 @@ func dropEmptySelector(value map[string]any) {
 
 func setSelector(value map[string]any) {
 	spec, _ := value["spec"].(map[string]any)
-	if labels, found, _ := unstructured.NestedFieldNoCopy(value, "spec", "template", "metadata", "labels"); found && spec["selector"] == nil {
+	if labels, ok, _ := unstructured.NestedFieldNoCopy(value, "spec", "template", "metadata", "labels"); ok && spec["selector"] == nil {
 		spec["selector"] = map[string]any{"matchLabels": labels}
 	}
 }

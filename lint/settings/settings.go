@@ -176,7 +176,7 @@ func Read(in io.Reader, file string) (*Settings, error) {
 		return nil, &Error{File: file, Message: "not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
 	if err == nil && second.Content[0].Tag != "!!null" {
-		return nil, &Error{file, second.Content[0].Line, second.Content[0].Column, "a second document starts here: move what it says into the first"}
+		return nil, &Error{file, second.Content[0].Line, second.Content[0].Column, "a second document starts here: move its content into the first"}
 	}
 	r := &reader{file: file, root: first.Content[0]}
 	s := &Settings{}

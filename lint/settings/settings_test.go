@@ -86,7 +86,7 @@ ignore:
 	"StrangeKey":   {reason: "What is not near is no help.", text: head + "enforcement: {zzzzzz: 1}\n", err: `f:3:15: unknown key "zzzzzz" in enforcement; there are default, policies`},
 	"OtherCase":    {reason: "Case counts.", text: head + "failon: low\n", err: `f:3:1: unknown key "failon"; did you mean "failOn"?`},
 	"TwiceTheKey":  {reason: "Which one counts?", text: head + "kind: LintConfig\n", err: `f:3:1: mapping key "kind" already defined at line 2`, schema: true},
-	"TwoDocuments": {reason: "Nobody would read the second.", text: head + "---\nexclude: [a]\n", err: "f:4:1: a second document starts here: move what it says into the first", schema: true},
+	"TwoDocuments": {reason: "Nobody would read the second.", text: head + "---\nexclude: [a]\n", err: "f:4:1: a second document starts here: move its content into the first", schema: true},
 	"Severity":     {reason: "They are few.", text: head + "failOn: hihg\n", err: `f:3:9: failOn: "hihg" is not high, medium, low, info or never`},
 	"Mode":         {reason: "They are few.", text: head + "enforcement: {policies: {slow-termination: on}}\n", err: `f:3:44: enforcement.policies.slow-termination: "on" is not deny, warn, dryrun or off`},
 	"Owner":        {reason: "It has the form of the annotation.", text: head + "finalizerOwners: {x: a/b}\n", err: `f:3:22: finalizerOwners: owner of "x" is "a/b"; want KIND/NAMESPACE/NAME of a workload, or external`},
@@ -125,7 +125,7 @@ func TestRead(t *testing.T) {
 			if has := facts.Catalog != nil; err != nil || has != (name == "Catalog") {
 				t.Errorf("%s\na catalog of its own: %t, %v", tc.reason, has, err)
 			} else if has {
-				if _, found := facts.Catalog.Lookup("z.io/f", "zs.z.io"); !found {
+				if _, ok := facts.Catalog.Lookup("z.io/f", "zs.z.io"); !ok {
 					t.Errorf("%s\nthe catalog does not hold its entry", tc.reason)
 				}
 			}

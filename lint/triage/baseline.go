@@ -71,16 +71,16 @@ func ReadBaseline(in io.Reader) (Baseline, error) {
 	}
 	strict, err := kjson.UnmarshalStrict(text, &b)
 	if err := errors.Join(append(strict, err)...); err != nil {
-		return b, fmt.Errorf("not a baseline: %w; write it anew with --write-baseline", err)
+		return b, fmt.Errorf("not a baseline: %w; rewrite it with --write-baseline", err)
 	}
 	if b.APIVersion != baselineVersion || b.Kind != baselineKind {
-		return b, fmt.Errorf("want apiVersion: %s, kind: %s; got apiVersion: %s, kind: %s; write it anew with --write-baseline", baselineVersion, baselineKind, b.APIVersion, b.Kind)
+		return b, fmt.Errorf("want apiVersion: %s, kind: %s; got apiVersion: %s, kind: %s; rewrite it with --write-baseline", baselineVersion, baselineKind, b.APIVersion, b.Kind)
 	}
 	return b, nil
 }
 
 // Compare returns the new findings, and the numbers of known and of missing ones.
-func (b Baseline) Compare(findings []lint.Finding) (fresh []lint.Finding, known, gone int) {
+func (b Baseline) Compare(findings []lint.Finding) (fresh []lint.Finding, accepted, gone int) {
 	remaining := map[string]bool{}
 	for _, k := range b.Findings {
 		remaining[k.Fingerprint] = true
@@ -88,10 +88,10 @@ func (b Baseline) Compare(findings []lint.Finding) (fresh []lint.Finding, known,
 	for _, f := range findings {
 		if remaining[f.Fingerprint] {
 			delete(remaining, f.Fingerprint)
-			known++
+			accepted++
 			continue
 		}
 		fresh = append(fresh, f)
 	}
-	return fresh, known, len(remaining)
+	return fresh, accepted, len(remaining)
 }

@@ -31,7 +31,7 @@ func Changed(ctx context.Context, dir, ref string) (map[string]bool, error) {
 	case err != nil && ref == "HEAD": // before the first commit everything is new, as for a git hook
 		tracked, err = git.run(ctx, "ls-files", "--cached", "--full-name", "-z")
 	case err != nil:
-		return nil, fmt.Errorf("git knows no commit %q here: write a branch, tag or commit that is there, or fetch it (actions/checkout: fetch-depth: 0)", ref)
+		return nil, fmt.Errorf("git knows no commit %q here: name an existing branch, tag or commit, or fetch it (actions/checkout: fetch-depth: 0)", ref)
 	default:
 		var base string
 		if base, err = git.run(ctx, "merge-base", commit, "HEAD"); err != nil {

@@ -77,7 +77,7 @@ func TestChanged(t *testing.T) {
 	git("checkout", "-q", "--orphan", "alone")
 	git("commit", "-qm", "other root")
 	cases := map[string]struct{ reason, dir, ref, err string }{
-		"UnknownRef": {"A typing error, or not fetched.", dir, "mian", `git knows no commit "mian" here: write a branch, tag or commit that is there, or fetch it`},
+		"UnknownRef": {"A typing error, or not fetched.", dir, "mian", `git knows no commit "mian" here: name an existing branch, tag or commit, or fetch it`},
 		"Option":     {"A ref is no option of git.", dir, "--all", `git knows no commit "--all" here`},
 		"NoCommon":   {"As in a shallow clone.", dir, "main", "main and HEAD have no commit in common here: fetch more of the history"},
 		"NoGit":      {"Not a repository.", t.TempDir(), "main", "is in no git repository"},

@@ -28,22 +28,22 @@ func Policies() []policies.Policy {
 		{
 			ID:          Expired,
 			Title:       "Ignored until a day that has passed",
-			Description: "An annotation, comment or configuration ignores a policy until a day that has passed. It no longer does: what it hid is reported again.",
-			Remedy:      "Do what was put off, and remove the entry; or give a new day, with the reason.",
+			Description: "An annotation, comment or configuration ignores a policy until a day that has passed. It has no effect any more: the hidden finding is reported again.",
+			Remedy:      "Fix the finding, and remove the entry; or give a new day, with the reason.",
 			Limits:      "Days are those of UTC.",
 		},
 		{
 			ID:          Invalid,
-			Title:       "Ignores nothing, for it cannot be read",
+			Title:       "Ignores nothing, because it cannot be parsed",
 			Description: "An annotation or comment is meant to ignore a policy, but names none, names one that does not exist, or gives no reason. It is without effect.",
 			Remedy:      "Write ID[,ID] -- reason [until YYYY-MM-DD]. The ids are those of termguard policy list.",
 			Limits:      "None.",
 		},
 		{
 			ID:          Unused,
-			Title:       "Ignores a finding that is not there",
-			Description: "An annotation, comment or configuration ignores a policy that finds nothing there: the cause is gone, or the entry stands at the wrong place. It would hide the next finding, which nobody has looked at.",
-			Remedy:      "Remove the entry, or move it: a comment is about the entry that it stands behind, or, on a line of its own, about the one that follows; an annotation is about its object.",
+			Title:       "Ignores a finding that does not exist",
+			Description: "An annotation, comment or configuration ignores a policy that finds nothing there: the cause is fixed, or the entry is in the wrong place. It would hide the next finding, unread.",
+			Remedy:      "Remove the entry, or move it: a comment applies to the entry in front of it or, on a line of its own, to the next one; an annotation applies to its object.",
 			Limits:      "A policy that is off, or a file that was not checked, is not counted as unused.",
 		},
 	}
@@ -150,7 +150,7 @@ func Suppress(result *lint.Result, o Options) (counted []lint.Finding, suppresse
 	}
 	for _, w := range suppressions {
 		if !o.Stopped && !w.used && !o.Off[w.policy] && !(w.global && o.InScope != nil) {
-			counted = append(counted, newFinding(Unused, w.place, fmt.Sprintf("nothing is found here for %s, which is ignored (%s)", w.policy, w.reason)))
+			counted = append(counted, newFinding(Unused, w.place, fmt.Sprintf("there is no finding of %s here, which is ignored (%s)", w.policy, w.reason)))
 		}
 	}
 	counted = slices.DeleteFunc(counted, func(f lint.Finding) bool {

@@ -16,7 +16,7 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-func found(file string, line int, policy string) lint.Finding {
+func findingAt(file string, line int, policy string) lint.Finding {
 	return lint.Finding{
 		Finding:  policies.Finding{Policy: policy, Severity: policies.Low, Message: "m", Objects: []policies.Object{}},
 		Question: lint.DeleteObject,
@@ -53,23 +53,23 @@ func TestSuppress(t *testing.T) {
 		kept       []string
 		suppressed []string
 	}{
-		"Nothing": {reason: "Nobody minds.", findings: []lint.Finding{found("a.yaml", 3, "p-a")}, kept: []string{"a.yaml:3 p-a: m"}},
+		"Nothing": {reason: "Nobody minds.", findings: []lint.Finding{findingAt("a.yaml", 3, "p-a")}, kept: []string{"a.yaml:3 p-a: m"}},
 		"Mark": {
 			reason:     "It applies to its lines, its file and its policy.",
-			findings:   []lint.Finding{found("a.yaml", 2, "p-a"), found("a.yaml", 4, "p-a"), found("a.yaml", 3, "p-b"), found("b.yaml", 3, "p-a"), found("a.yaml", 3, "p-a")},
+			findings:   []lint.Finding{findingAt("a.yaml", 2, "p-a"), findingAt("a.yaml", 4, "p-a"), findingAt("a.yaml", 3, "p-b"), findingAt("b.yaml", 3, "p-a"), findingAt("a.yaml", 3, "p-a")},
 			marks:      []files.Mark{mark("p-a -- r", 3, 3)},
 			kept:       []string{"a.yaml:2 p-a: m", "a.yaml:3 p-b: m", "a.yaml:4 p-a: m", "b.yaml:3 p-a: m"},
 			suppressed: []string{"a.yaml:3 p-a: r"},
 		},
 		"Several": {
 			reason:     "One mark may name several policies.",
-			findings:   []lint.Finding{found("a.yaml", 3, "p-a"), found("a.yaml", 3, "p-b")},
+			findings:   []lint.Finding{findingAt("a.yaml", 3, "p-a"), findingAt("a.yaml", 3, "p-b")},
 			marks:      []files.Mark{mark("p-a, p-b -- r", 2, 9)},
 			suppressed: []string{"a.yaml:3 p-a: r", "a.yaml:3 p-b: r"},
 		},
 		"Alias": {
 			reason:     "Who ignores a cause means it on every trigger.",
-			findings:   []lint.Finding{found("a.yaml", 3, "p-c"), found("b.yaml", 3, "p-c"), found("c.yaml", 3, "p-c")},
+			findings:   []lint.Finding{findingAt("a.yaml", 3, "p-c"), findingAt("b.yaml", 3, "p-c"), findingAt("c.yaml", 3, "p-c")},
 			marks:      []files.Mark{mark("p-a -- r", 3, 3)},
 			options:    Options{Ignore: []settings.Ignore{entry("p-a", "2026-12-31", "b.yaml")}},
 			kept:       []string{"c.yaml:3 p-c: m"},
@@ -77,39 +77,39 @@ func TestSuppress(t *testing.T) {
 		},
 		"Lines": {
 			reason:     "An annotation may hold one a line, with reasons of their own.",
-			findings:   []lint.Finding{found("a.yaml", 3, "p-a"), found("a.yaml", 3, "p-b")},
+			findings:   []lint.Finding{findingAt("a.yaml", 3, "p-a"), findingAt("a.yaml", 3, "p-b")},
 			marks:      []files.Mark{mark("p-a -- one\n\np-b -- two\n", 1, 9)},
 			suppressed: []string{"a.yaml:3 p-a: one", "a.yaml:3 p-b: two"},
 		},
 		"Unused": {
 			reason:     "What hides nothing would hide the next.",
-			findings:   []lint.Finding{found("a.yaml", 3, "p-a")},
+			findings:   []lint.Finding{findingAt("a.yaml", 3, "p-a")},
 			marks:      []files.Mark{mark("p-a,p-b -- r", 3, 3)},
-			kept:       []string{"a.yaml:3 unused-ignore: nothing is found here for p-b, which is ignored (r)"},
+			kept:       []string{"a.yaml:3 unused-ignore: there is no finding of p-b here here, which is ignored (r)"},
 			suppressed: []string{"a.yaml:3 p-a: r"},
 		},
 		"Off": {reason: "A policy that was not evaluated proves nothing.", marks: []files.Mark{mark("p-b -- r", 3, 3)}, options: Options{Off: map[string]bool{"p-b": true}}},
 		"Twice": {
 			reason:     "Two that hide the same are both used.",
-			findings:   []lint.Finding{found("a.yaml", 3, "p-a")},
+			findings:   []lint.Finding{findingAt("a.yaml", 3, "p-a")},
 			marks:      []files.Mark{mark("p-a -- first", 3, 3), mark("p-a -- second", 1, 9)},
 			suppressed: []string{"a.yaml:3 p-a: first"},
 		},
 		"LastDay": {
 			reason:     "The day counts to its end.",
-			findings:   []lint.Finding{found("a.yaml", 3, "p-a")},
+			findings:   []lint.Finding{findingAt("a.yaml", 3, "p-a")},
 			marks:      []files.Mark{mark("p-a -- r until 2026-11-21", 3, 3)},
 			suppressed: []string{"a.yaml:3 p-a: r"},
 		},
 		"Expired": {
 			reason:   "Then it has no effect, and says so.",
-			findings: []lint.Finding{found("a.yaml", 3, "p-a")},
+			findings: []lint.Finding{findingAt("a.yaml", 3, "p-a")},
 			marks:    []files.Mark{mark("p-a -- r until 2026-11-20", 3, 3)},
 			kept:     []string{"a.yaml:3 expired-ignore: p-a was ignored until 2026-11-20 (r), which has passed", "a.yaml:3 p-a: m"},
 		},
 		"Invalid": {
 			reason:   "A mark without reason hides nothing.",
-			findings: []lint.Finding{found("a.yaml", 3, "p-a")},
+			findings: []lint.Finding{findingAt("a.yaml", 3, "p-a")},
 			marks:    []files.Mark{mark("p-a", 3, 3)},
 			kept:     []string{"a.yaml:3 invalid-ignore: termguard:ignore has no effect: it gives no reason; write: ID[,ID] -- reason [until YYYY-MM-DD]", "a.yaml:3 p-a: m"},
 		},
@@ -120,7 +120,7 @@ func TestSuppress(t *testing.T) {
 		},
 		"Configured": {
 			reason:     "By patterns relative to the configuration.",
-			findings:   []lint.Finding{found("sub/a.yaml", 3, "p-a"), found("sub/b.yaml", 3, "p-a")},
+			findings:   []lint.Finding{findingAt("sub/a.yaml", 3, "p-a"), findingAt("sub/b.yaml", 3, "p-a")},
 			options:    Options{Ignore: []settings.Ignore{entry("p-a", "2026-12-31", "*/a.yaml")}},
 			kept:       []string{"sub/b.yaml:3 p-a: m"},
 			suppressed: []string{"sub/a.yaml:3 p-a: r"},
@@ -128,11 +128,11 @@ func TestSuppress(t *testing.T) {
 		"ConfiguredUnused": {
 			reason:  "It stands in the configuration.",
 			options: Options{Ignore: []settings.Ignore{entry("p-a", "2026-12-31")}},
-			kept:    []string{".termguard.yaml:7 unused-ignore: nothing is found here for p-a, which is ignored (r)"},
+			kept:    []string{".termguard.yaml:7 unused-ignore: there is no finding of p-a here here, which is ignored (r)"},
 		},
 		"NotAsked": {
 			reason:     "A mark in a file that was not selected suppresses its findings, and is not reported as unused.",
-			findings:   []lint.Finding{found("a.yaml", 3, "p-a"), found("a.yaml", 4, "p-b")},
+			findings:   []lint.Finding{findingAt("a.yaml", 3, "p-a"), findingAt("a.yaml", 4, "p-b")},
 			marks:      []files.Mark{mark("p-a -- r", 3, 3), mark("p-b", 4, 4), mark("p-a -- unused", 9, 9), mark("p-b -- old until 2020-01-01", 4, 4)},
 			options:    Options{InScope: func(file string) bool { return file != "a.yaml" }},
 			kept:       []string{"a.yaml:4 p-b: m"},
@@ -168,7 +168,7 @@ func TestSuppress(t *testing.T) {
 // TestByCause checks that findings caused by one other object become one.
 func TestByCause(t *testing.T) {
 	of := func(file string, line int, policy, cause string, severity policies.Severity) lint.Finding {
-		f := found(file, line, policy)
+		f := findingAt(file, line, policy)
 		f.Severity, f.Objects, f.Manifest.Once = severity, []policies.Object{{Name: file}, {Name: cause}}, policy == "once"
 		return f
 	}
@@ -193,7 +193,7 @@ func TestByCause(t *testing.T) {
 	}
 	// Copies of one manifest are reported once and counted.
 	copied := func(file, message string) lint.Finding {
-		f := found(file, 1, "each")
+		f := findingAt(file, 1, "each")
 		f.Message, f.Question = message, lint.ApplyObject
 		return f
 	}
@@ -208,7 +208,7 @@ func TestByCause(t *testing.T) {
 }
 
 func TestBaseline(t *testing.T) {
-	old := []lint.Finding{found("b.yaml", 3, "p-a"), found("a.yaml", 5, "p-b"), found("a.yaml", 9, "p-a")}
+	old := []lint.Finding{findingAt("b.yaml", 3, "p-a"), findingAt("a.yaml", 5, "p-b"), findingAt("a.yaml", 9, "p-a")}
 	rel := func(file string) string { return path.Join("deploy", file) }
 	lint.SetFingerprints(old, rel)
 	var text bytes.Buffer
@@ -220,15 +220,15 @@ func TestBaseline(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One finding moved, one disappeared, one is new.
-	now := []lint.Finding{found("a.yaml", 5, "p-b"), found("b.yaml", 3, "p-a"), found("b.yaml", 4, "p-a")}
+	now := []lint.Finding{findingAt("a.yaml", 5, "p-b"), findingAt("b.yaml", 3, "p-a"), findingAt("b.yaml", 4, "p-a")}
 	now[0].Place.Line = 50
 	lint.SetFingerprints(now, rel)
-	fresh, known, gone := b.Compare(now)
+	fresh, accepted, gone := b.Compare(now)
 	if len(fresh) != 1 || fresh[0].Fingerprint != now[2].Fingerprint {
 		t.Errorf("new: %v, want the third", fresh)
 	}
-	if diff := cmp.Diff([]string{"b.yaml:4 p-a: m"}, say(fresh)); diff != "" || known != 2 || gone != 1 {
-		t.Errorf("known %d, want 2; gone %d, want 1; new: -want, +got:\n%s", known, gone, diff)
+	if diff := cmp.Diff([]string{"b.yaml:4 p-a: m"}, say(fresh)); diff != "" || accepted != 2 || gone != 1 {
+		t.Errorf("known %d, want 2; gone %d, want 1; new: -want, +got:\n%s", accepted, gone, diff)
 	}
 	var files []string
 	for _, k := range b.Findings {
@@ -242,7 +242,7 @@ func TestBaseline(t *testing.T) {
 func TestReadBaseline(t *testing.T) {
 	cases := map[string]struct{ reason, text, err string }{
 		"Good":       {reason: "As written.", text: `{"apiVersion":"termguard.dev/v1","kind":"LintBaseline","findings":[]}`},
-		"Empty":      {reason: "A file that was cut off.", text: "", err: "not a baseline: unexpected end of JSON input; write it anew with --write-baseline"},
+		"Empty":      {reason: "A file that was cut off.", text: "", err: "not a baseline: unexpected end of JSON input; rewrite it with --write-baseline"},
 		"OtherKind":  {reason: "Some other file.", text: `{"apiVersion":"v1","kind":"List"}`, err: "want apiVersion: termguard.dev/v1, kind: LintBaseline; got apiVersion: v1, kind: List"},
 		"UnknownKey": {reason: "Of a newer termguard, or a conflict half resolved.", text: `{"apiVersion":"termguard.dev/v1","kind":"LintBaseline","finding":[]}`, err: `unknown field "finding"`},
 		"Conflict":   {reason: "An unfinished merge.", text: "<<<<<<< HEAD\n", err: "not a baseline"},
@@ -265,11 +265,11 @@ func FuzzReadBaseline(f *testing.F) {
 		if err != nil {
 			return
 		}
-		finding := found("a", 1, "p")
+		finding := findingAt("a", 1, "p")
 		finding.Fingerprint = "a"
-		fresh, known, _ := b.Compare([]lint.Finding{finding})
-		if len(fresh)+known != 1 {
-			t.Errorf("1 finding became %d new and %d known", len(fresh), known)
+		fresh, accepted, _ := b.Compare([]lint.Finding{finding})
+		if len(fresh)+accepted != 1 {
+			t.Errorf("1 finding became %d new and %d known", len(fresh), accepted)
 		}
 	})
 }

@@ -187,7 +187,7 @@ func TestValues(t *testing.T) {
 		if path[0] == "global" || path[0] == "otherPolicies" {
 			continue // for parent charts; checked by TestRefusals
 		}
-		if value, found, _ := unstructured.NestedFieldNoCopy(alone, path...); found {
+		if value, ok, _ := unstructured.NestedFieldNoCopy(alone, path...); ok {
 			one := map[string]any{}
 			if err := unstructured.SetNestedField(one, value, path...); err != nil {
 				t.Fatal(err)

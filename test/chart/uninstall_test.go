@@ -225,8 +225,8 @@ func (s *site) scanSays(want policies.Verdict) {
 	if err := json.Unmarshal([]byte(r.Stdout), &got); err != nil {
 		s.t.Fatal(err)
 	}
-	if total := got.Total(); total.Asked != 1 || got.Verdict != want {
-		s.t.Errorf("check says of the release %s, and the scan %s of %d: %s", want, got.Verdict, total.Asked, r.Stdout)
+	if total := got.Total(); total.Objects != 1 || got.Verdict != want {
+		s.t.Errorf("check says of the release %s, and the scan %s of %d: %s", want, got.Verdict, total.Objects, r.Stdout)
 	}
 }
 

@@ -240,13 +240,13 @@ var reference = regexp.MustCompile(`\$\([A-Za-z_][A-Za-z0-9_]*\)`)
 
 // Unknown names stay, as by the kubelet.
 func expand(text string, environment []string) string {
-	return reference.ReplaceAllStringFunc(text, func(found string) string {
+	return reference.ReplaceAllStringFunc(text, func(name string) string {
 		for _, e := range slices.Backward(environment) {
-			if value, ok := strings.CutPrefix(e, found[2:len(found)-1]+"="); ok {
+			if value, ok := strings.CutPrefix(e, name[2:len(name)-1]+"="); ok {
 				return value
 			}
 		}
-		return found
+		return name
 	})
 }
 

@@ -369,7 +369,7 @@ type informer struct {
 	cache.Store
 	changed func()
 	once    sync.Once
-	known   chan struct{} // closed once all objects are listed
+	ready   chan struct{} // closed once all objects are listed
 }
 
 // informed watches as the administrator, in all namespaces if namespace is "". While the resource is not
@@ -384,7 +384,7 @@ func (l *Lab) informed(ctx context.Context, gvr schema.GroupVersionResource, nam
 		o.LabelSelector, o.FieldSelector = selected.LabelSelector, selected.FieldSelector
 		return o
 	}
-	i := &informer{Store: cache.NewStore(cache.MetaNamespaceKeyFunc), changed: changed, known: make(chan struct{})}
+	i := &informer{Store: cache.NewStore(cache.MetaNamespaceKeyFunc), changed: changed, ready: make(chan struct{})}
 	reflector := cache.NewReflectorWithOptions(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return objects.List(ctx, choose(o))
@@ -417,14 +417,14 @@ func (i *informer) Delete(o any) error {
 // Replace implements cache.Store.
 func (i *informer) Replace(list []any, version string) error {
 	defer i.changed()
-	defer i.once.Do(func() { close(i.known) })
+	defer i.once.Do(func() { close(i.ready) })
 	return i.Store.Replace(list, version)
 }
 
 // A resource that is not served is never listed.
 func (i *informer) await(ctx context.Context) {
 	select {
-	case <-i.known:
+	case <-i.ready:
 	case <-ctx.Done():
 	case <-time.After(30 * time.Second):
 	}

@@ -82,12 +82,12 @@ func TestInformedOfLateKind(t *testing.T) {
 		}
 	}
 	select {
-	case <-i.known:
+	case <-i.ready:
 		t.Fatal("a kind that is not served is known")
 	case <-time.After(300 * time.Millisecond):
 	}
 	served.Store(true)
-	await(i.known)
+	await(i.ready)
 	await(changed)
 	served.Store(false)
 	close(gone)

@@ -51,8 +51,8 @@ func TestRelease(t *testing.T) {
 	}
 
 	release()
-	repository, digest, found := strings.Cut(release("-publish", host+"/termguard/termguard"), "@")
-	if !found || repository != host+"/termguard/termguard" {
+	repository, digest, ok := strings.Cut(release("-publish", host+"/termguard/termguard"), "@")
+	if !ok || repository != host+"/termguard/termguard" {
 		t.Fatalf("it is published as %s@%s", repository, digest)
 	}
 	run(l.Helm, "push", filepath.Join(out, "termguard-chart-0.0.1.tgz"), "oci://"+host+"/charts", "--plain-http")

@@ -164,7 +164,7 @@ func TestJudge(t *testing.T) {
 	for _, tc := range []struct {
 		reason string
 		row    Row
-		known  map[string]string
+		wrong  map[string]string
 		want   []string
 	}{
 		{"all are right", row("hangs", "hangs", "hangs", "hangs"), nil, nil},
@@ -180,7 +180,7 @@ func TestJudge(t *testing.T) {
 		{"known to be wrong", row("completes", "completes", "completes", "hangs"), listed, nil},
 		{"known to be wrong, and right", row("hangs", "at-risk", "hangs", "hangs"), listed, []string{"runs: it: it is right now: take it off the list of wrong rows"}},
 	} {
-		if diff := gocmp.Diff(tc.want, judge([]Row{tc.row}, tc.known)); diff != "" {
+		if diff := gocmp.Diff(tc.want, judge([]Row{tc.row}, tc.wrong)); diff != "" {
 			t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
 		}
 	}

@@ -70,16 +70,16 @@ func (r Row) Wrong() string {
 	return strings.Join(wrong, ", ")
 }
 
-func judge(rows []Row, known map[string]string) []string {
+func judge(rows []Row, exceptions map[string]string) []string {
 	var wrong []string
 	seen := map[string]bool{}
 	for _, r := range rows {
 		seen[r.Name()] = seen[r.Name()] || r.Wrong() != ""
-		if _, listed := known[r.Name()]; !listed && r.Wrong() != "" {
+		if _, listed := exceptions[r.Name()]; !listed && r.Wrong() != "" {
 			wrong = append(wrong, fmt.Sprintf("%s: %s", r.Name(), r.Wrong()))
 		}
 	}
-	for name := range known {
+	for name := range exceptions {
 		if is, played := seen[name]; played && !is {
 			wrong = append(wrong, fmt.Sprintf("%s: it is right now: take it off the list of wrong rows", name))
 		}

@@ -43,7 +43,7 @@ func sample(text string, n int) *scan.Scan {
 	s := &scan.Scan{
 		Answer: answer.Answer{Of: "prod" + text, Verdict: policies.Hangs, Unseen: []policies.Unseen{{Resource: "secrets", Reason: "forbidden" + text}}},
 		At:     "2026-11-21T08:00:00Z",
-		Asked:  []scan.Count{{Kind: scan.Namespaces, Asked: 214, Hangs: 200, AtRisk: 4, Unknown: 2, Completes: 8}, {Kind: scan.Nodes, Asked: 9, Hangs: 1, Completes: 8}},
+		Counts: []scan.Count{{Kind: scan.Namespaces, Objects: 214, Hangs: 200, AtRisk: 4, Unknown: 2, Completes: 8}, {Kind: scan.Nodes, Objects: 9, Hangs: 1, Completes: 8}},
 		Causes: []scan.Cause{
 			{
 				ID: "a", Class: policies.Broken, Object: &policies.Object{Resource: "apiservices.apiregistration.k8s.io", Name: "v1beta1.metrics.k8s.io"}, Title: "APIService v1beta1.metrics.k8s.io is unavailable (ServiceNotFound)" + text, Policies: []string{"unavailable-apiservice"}, Certainty: policies.Will, Holds: 200,
@@ -52,11 +52,11 @@ func sample(text string, n int) *scan.Scan {
 					{Kind: policies.Mend, Do: "Bring back Service monitoring/prometheus-adapter" + text},
 					{Kind: policies.Remove, Do: "Or delete it", Command: "kubectl delete apiservices.apiregistration.k8s.io/v1beta1.metrics.k8s.io" + text},
 				},
-				Mended: &scan.Mended{Asked: 200, Free: 199},
+				Mended: &scan.Mended{Objects: 200, Free: 199},
 			},
 			{ID: "b", Class: policies.Order, Title: "Storage in use" + text, Policies: []string{}, Certainty: policies.May, Holds: 4, ByKind: map[scan.Kind]int{scan.Claims: 4}, Names: []string{"persistentvolumeclaims/data -n cart"}, Evidence: []string{}, Steps: []policies.Step{}},
 		},
-		Mended: &scan.Mended{Asked: 200, Free: 199},
+		Mended: &scan.Mended{Objects: 200, Free: 199},
 	}
 	for _, since := range []string{"2026-10-18T07:00:00Z", "2026-11-20T07:00:00Z"} {
 		s.Items = append(s.Items, answer.Item{Kind: string(scan.Terminating), Target: o, TerminatingSince: since, Verdict: policies.Hangs, HeldBy: []answer.Hold{{Says: "APIService" + text}}})
@@ -128,7 +128,7 @@ addEventListener("load", async () => {
   const visible = () => [...document.querySelectorAll("#objects [data-verdict]")].filter((row) => !row.hidden).length;
   seen.all = visible();
   search.value = "ns-11"; filter.dispatchEvent(new Event("submit", {cancelable: true}));
-  seen.found = visible();
+  seen.matches = visible();
   search.value = ""; verdict.value = "at-risk"; verdict.dispatchEvent(new Event("change"));
   seen.atRisk = visible();
   seen.said = shown.textContent;
@@ -148,12 +148,12 @@ addEventListener("load", async () => {
   document.body.dataset.answer = JSON.stringify(seen);
 });`
 	var seen struct {
-		All, Found, AtRisk, Nodes, Images int
+		All, Matches, AtRisk, Nodes, Images int
 		Said, Copied, Evil                string
 		Unfolded, Offered, Overflows      bool
 	}
 	readAnswer(t, open(t, writePage(t, sample(evil, 20), script), "--virtual-time-budget=20000", "--dump-dom"), &seen)
-	if seen.All != 20 || seen.Found != 1 || seen.AtRisk != 3 || seen.Nodes != 0 || seen.Said != "3 of 20 objects are shown" {
+	if seen.All != 20 || seen.Matches != 1 || seen.AtRisk != 3 || seen.Nodes != 0 || seen.Said != "3 of 20 objects are shown" {
 		t.Errorf("filter: %+v", seen)
 	}
 	if !seen.Unfolded || !seen.Offered || !strings.HasPrefix(seen.Copied, "Copied") && !strings.HasPrefix(seen.Copied, "Selected") {

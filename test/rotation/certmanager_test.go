@@ -164,9 +164,9 @@ func (s *site) write(name string) {
 	}
 	begin := fmt.Sprintf("<!-- made by make certificates: %s -->\n", name)
 	const end = "<!-- end -->\n"
-	before, rest, found := strings.Cut(string(page), begin)
+	before, rest, ok := strings.Cut(string(page), begin)
 	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
+	if !ok || !ended {
 		s.t.Errorf("%s has no lines %q and %q", file, begin, end)
 		return
 	}

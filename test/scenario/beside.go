@@ -247,7 +247,7 @@ func (g *Guarded) playBeside(ctx context.Context, o *Outcome) error {
 	if err != nil {
 		return err
 	}
-	if err := g.start(ctx, s.Live, Asked); err != nil {
+	if err := g.start(ctx, s.Live, Answered); err != nil {
 		return err
 	}
 	o.Real, o.Harm = Varies, &Harm{}
@@ -260,7 +260,7 @@ func (g *Guarded) playBeside(ctx context.Context, o *Outcome) error {
 		if err != nil {
 			return err
 		}
-		code, said, wrote, err := g.recorded(ctx, slices.Concat([]string{"--yes", "--timeout=10s"}, flags, s.asked())...)
+		code, said, wrote, err := g.recorded(ctx, slices.Concat([]string{"--yes", "--timeout=10s"}, flags, s.objects())...)
 		if err != nil {
 			return err
 		}
@@ -498,9 +498,9 @@ func besidePage(outcomes []Outcome) error {
 	if err != nil {
 		return err
 	}
-	before, rest, found := strings.Cut(string(page), begin)
+	before, rest, ok := strings.Cut(string(page), begin)
 	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
+	if !ok || !ended {
 		return fmt.Errorf("%s has no %q", path, begin)
 	}
 	kinds := map[string]bool{}

@@ -110,7 +110,7 @@ var all = []attack{
 {apiVersion: attacks.test/v1, kind: Widget, metadata: {name: declared, namespace: attacked, finalizers: [attacks.test/why], annotations: {termguard.dev/finalizer-owner: Deployment/bystanders/bystander}}}
 `,
 		args: []string{"widgets.attacks.test/declared", "-n", "attacked"}, own: []string{"widgets.attacks.test/declared -n attacked"},
-		says: "it rests on a declaration of the owner, which others may have written", code: 1,
+		says: "it relies on a declaration of the owner, which others may have written", code: 1,
 	},
 	{
 		name: "event", reason: "a tenant's Event had a working webhook configuration deleted",

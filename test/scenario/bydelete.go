@@ -27,7 +27,7 @@ const (
 	Fresh = "fresh"
 )
 
-// Exit codes: objects are left, failed, or a question is open.
+// Exit codes: objects are left, failed, or a step needs confirmation.
 const some, failed, open, mostAnswers = 1, 2, 3, 5
 
 type Deleted struct {
@@ -44,7 +44,7 @@ func (s Scenario) deletable() bool {
 
 func (g *Guarded) playDelete(ctx context.Context, o *Outcome, how string) error {
 	s := o.Scenario
-	if err := g.start(ctx, s.Live, Asked); err != nil {
+	if err := g.start(ctx, s.Live, Answered); err != nil {
 		return err
 	}
 	if how == Stuck {
@@ -78,11 +78,11 @@ func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, er
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"delete", "--kubeconfig", g.Kubeconfig(), "--yes", "--allow=restore", "--allow=strip", "--timeout=4m", "-o", "json"}, s.asked()...)
+	args := append([]string{"delete", "--kubeconfig", g.Kubeconfig(), "--yes", "--allow=restore", "--allow=strip", "--timeout=4m", "-o", "json"}, s.objects()...)
 	began := time.Now()
 	var out bytes.Buffer
 	for answers := 0; ; answers++ {
-		var told struct{ Questions []struct{ Allow []string } }
+		var report struct{ Questions []struct{ Allow []string } }
 		cmd := exec.CommandContext(ctx, binary, args...)
 		var stdout bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &out
@@ -97,10 +97,10 @@ func (g *Guarded) deleteAll(ctx context.Context, o *Outcome) (wrong []string, er
 			wrong = append(wrong, fmt.Sprintf("termguard %s: %v: %s", strings.Join(args, " "), err, &out))
 			break
 		}
-		if err := json.Unmarshal(stdout.Bytes(), &told); err != nil {
+		if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
 			return nil, fmt.Errorf("read what termguard delete asks: %w", err)
 		}
-		for _, q := range told.Questions { // as a script would, after a person has looked at it
+		for _, q := range report.Questions { // as a script would, after a person has looked at it
 			args = append(args, Words(strings.Join(q.Allow, " "))...)
 		}
 	}
@@ -155,7 +155,7 @@ func objectsOf(command string) (names []string) {
 	return names
 }
 
-func (s Scenario) asked() []string {
+func (s Scenario) objects() []string {
 	if s.Delete != "" {
 		// kubectl requires --force with a grace period of 0; termguard asks about it instead.
 		return slices.DeleteFunc(strings.Fields(s.Delete), func(arg string) bool { return arg == "--force" })

@@ -49,8 +49,8 @@ func TestOlderDevices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := strings.Contains(fmt.Sprint(report.Findings), "no longer has devices of DRA driver dra.lab.test")
-		if found != want || len(report.Unseen) > 0 {
+		ok := strings.Contains(fmt.Sprint(report.Findings), "no longer has devices of DRA driver dra.lab.test")
+		if ok != want || len(report.Unseen) > 0 {
 			t.Errorf("%s: check found %v, unseen %v", what, report.Findings, report.Unseen)
 		}
 	}

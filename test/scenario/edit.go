@@ -42,14 +42,14 @@ func (g *Guarded) edited(ctx context.Context, e *Edit) (before, after *unstructu
 }
 
 func (g *Guarded) object(ctx context.Context, name ...string) (*unstructured.Unstructured, error) {
-	found, err := g.Objects(ctx, name...)
+	objects, err := g.Objects(ctx, name...)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read %v: %w", name, err)
-	case len(found) != 1:
-		return nil, fmt.Errorf("read %v: want one object, there are %d", name, len(found))
+	case len(objects) != 1:
+		return nil, fmt.Errorf("read %v: want one object, there are %d", name, len(objects))
 	}
-	return &found[0], nil
+	return &objects[0], nil
 }
 
 func (g *Guarded) edit(ctx context.Context, e *Edit, ask bool) ([]string, error) {

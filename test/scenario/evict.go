@@ -14,7 +14,7 @@ import (
 // Evict evicts NAMESPACE/NAME as kubectl drain does, and returns termguard's warnings. The error has status
 // 429 if a PodDisruptionBudget forbids it.
 func (g *Guarded) Evict(ctx context.Context, pod string, dry bool) ([]string, error) {
-	var said heard
+	var said warnings
 	config := g.Config()
 	config.WarningHandler = &said
 	client, err := kubernetes.NewForConfig(config)
@@ -33,12 +33,12 @@ func (g *Guarded) Evict(ctx context.Context, pod string, dry bool) ([]string, er
 	return said, nil
 }
 
-type heard []string
+type warnings []string
 
-var _ rest.WarningHandler = &heard{}
+var _ rest.WarningHandler = &warnings{}
 
 // HandleWarningHeader keeps only termguard's.
-func (h *heard) HandleWarningHeader(_ int, _ string, text string) {
+func (h *warnings) HandleWarningHeader(_ int, _ string, text string) {
 	if text, ok := strings.CutPrefix(text, "termguard: "); ok {
 		*h = append(*h, text)
 	}

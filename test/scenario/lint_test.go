@@ -45,13 +45,13 @@ func readLinted(t *testing.T, file string) linted {
 		t.Fatal(err)
 	}
 	name := strings.TrimSuffix(filepath.Base(file), ".yaml")
-	head, set, found := strings.Cut(strings.ReplaceAll(string(data), "$NS", "l-"+name), "\n--- # set\n")
+	head, set, ok := strings.Cut(strings.ReplaceAll(string(data), "$NS", "l-"+name), "\n--- # set\n")
 	head, before, _ := strings.Cut(head, "\n--- # before\n")
 	s := linted{before: before, set: set}
 	if err := yaml.UnmarshalStrict([]byte(head), &s); err != nil {
 		t.Fatal(err)
 	}
-	if !found || s.About == "" || s.Wait == "" || (s.Reality != Hangs && s.Reality != Completes) || (s.Reality == Hangs) != (s.Finds != "") {
+	if !ok || s.About == "" || s.Wait == "" || (s.Reality != Hangs && s.Reality != Completes) || (s.Reality == Hangs) != (s.Finds != "") {
 		t.Fatalf("%s: needs about, wait, reality and a set, and finds if it hangs", file)
 	}
 	return s
@@ -89,7 +89,7 @@ func (g *Guarded) playLinted(t *testing.T, s linted) {
 	if s.Finds != "" {
 		want = append(want, s.Finds)
 	}
-	if diff := cmp.Diff(want, found(t, s.set)); diff != "" {
+	if diff := cmp.Diff(want, findingsOf(t, s.set)); diff != "" {
 		t.Errorf("%s\nwhat lint finds: -want, +got:\n%s", s.About, diff)
 	}
 	if s.before != "" {
@@ -148,7 +148,7 @@ func (g *Guarded) waits(t *testing.T, args string, limit time.Duration) string {
 	return Hangs
 }
 
-func found(t *testing.T, set string) []string {
+func findingsOf(t *testing.T, set string) []string {
 	t.Helper()
 	binary, err := Binary()
 	if err != nil {

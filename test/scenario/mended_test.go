@@ -131,7 +131,7 @@ func playMended(t *testing.T, l *lab.Lab, round string, worlds map[string][]stri
 	if err := json.Unmarshal(out, &s); err != nil {
 		t.Fatal(err)
 	}
-	if s.Mended == nil || s.Mended.Asked != len(worlds) || s.Mended.Free != len(worlds) {
+	if s.Mended == nil || s.Mended.Objects != len(worlds) || s.Mended.Free != len(worlds) {
 		t.Errorf("with everything repaired: %+v, want all %d", s.Mended, len(worlds))
 	}
 	names := map[string]string{} // of causes, by id

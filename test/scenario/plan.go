@@ -131,17 +131,17 @@ func (g *Guarded) differs(ctx context.Context, report Report) (string, error) {
 	if report.Target.Resource == "nodes" {
 		return "", nil
 	}
-	found, err := g.scans.next(func() (*scan.Scan, error) { return g.scan(context.WithoutCancel(ctx)) })
+	scanned, err := g.scans.next(func() (*scan.Scan, error) { return g.scan(context.WithoutCancel(ctx)) })
 	if err != nil {
 		return "", err
 	}
-	for _, item := range found.Items {
+	for _, item := range scanned.Items {
 		if item.Target != report.Target {
 			continue
 		}
 		held := map[string]bool{}
 		for _, h := range item.HeldBy {
-			for _, c := range found.Causes {
+			for _, c := range scanned.Causes {
 				for _, policy := range c.Policies {
 					held[policy] = held[policy] || c.ID == h.Cause
 				}
@@ -165,8 +165,8 @@ func (g *Guarded) scan(ctx context.Context) (*scan.Scan, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found scan.Scan
-	return &found, json.Unmarshal(out, &found)
+	var result scan.Scan
+	return &result, json.Unmarshal(out, &result)
 }
 
 func (g *Guarded) reads(ctx context.Context, args ...string) ([]byte, error) {
@@ -306,15 +306,15 @@ func (g *Guarded) askOfHung(ctx context.Context, s Scenario) (report Report, wro
 		wrong = append(wrong, fmt.Sprintf("of the object that is Terminating, check does not name the blocker %q: %q", s.Blocker, said))
 	}
 	if s.HoursLater == 0 {
-		asked, tries := report, 0
+		latest, tries := report, 0
 		if err := g.Await(ctx, readLimit, "scan saying what check says", func(ctx context.Context) (bool, error) {
 			if tries++; tries > 1 { // the state may have changed
 				var err error
-				if asked, err = g.Check(ctx, s.target()...); err != nil {
+				if latest, err = g.Check(ctx, s.target()...); err != nil {
 					return false, err
 				}
 			}
-			differs, err := g.differs(ctx, asked)
+			differs, err := g.differs(ctx, latest)
 			if said := "scan and check differ: "; differs != "" && !slices.ContainsFunc(wrong, func(w string) bool { return strings.HasPrefix(w, said) }) {
 				wrong = append(wrong, said+differs)
 			} else if differs == "" {

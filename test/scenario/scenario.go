@@ -182,8 +182,8 @@ type Leaves struct {
 type Stage string
 
 const (
-	Asked Stage = "asked"
-	Cured Stage = "cured"
+	Answered Stage = "asked"
+	Cured    Stage = "cured"
 )
 
 // Node may die once everything is up: "dead" is a killed kubelet, "gone" also without its object,
@@ -272,14 +272,14 @@ func Load(dir string) ([]Scenario, error) {
 }
 
 func (s Scenario) kinds() int {
-	found := map[string]bool{}
+	names := map[string]bool{}
 	for _, document := range strings.Split(s.Objects+"\n---\n"+s.Later, "\n---\n") {
 		var object metav1.PartialObjectMetadata
 		if err := yaml.Unmarshal([]byte(document), &object); err == nil && object.Namespace == "s-"+s.Name {
-			found[object.Kind] = true
+			names[object.Kind] = true
 		}
 	}
-	return len(found)
+	return len(names)
 }
 
 func (s Scenario) ordered() bool {
@@ -297,15 +297,15 @@ func parse(name, text string) (Scenario, error) {
 	if s.Within.Duration == 0 {
 		s.Within.Duration = 3 * time.Minute
 	}
-	known := []string{Hangs, AtRisk, Completes, Unknown}
+	names := []string{Hangs, AtRisk, Completes, Unknown}
 	for _, e := range s.Expect {
-		if !slices.Contains(known, e) {
-			return s, fmt.Errorf("unknown verdict %q: want one of %v", e, known)
+		if !slices.Contains(names, e) {
+			return s, fmt.Errorf("unknown verdict %q: want one of %v", e, names)
 		}
 	}
 	requests := 0
-	for _, asked := range []bool{s.Delete != "", s.Evict != "", s.Edit != nil} {
-		if asked {
+	for _, ok := range []bool{s.Delete != "", s.Evict != "", s.Edit != nil} {
+		if ok {
 			requests++
 		}
 	}
@@ -467,7 +467,7 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	if err != nil {
 		return fail(fmt.Errorf("ask by other ways: %w", err))
 	}
-	if err := g.start(ctx, s.Live, Asked); err != nil {
+	if err := g.start(ctx, s.Live, Answered); err != nil {
 		return fail(err)
 	}
 	if s.Keeps != "" {
@@ -516,7 +516,7 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 	o.judge()
 	o.Wrong = append(append(o.Wrong, o.others(answers)...), o.late()...)
 	if s.Keeps != "" {
-		if found, err := g.Objects(ctx, strings.Fields(s.Keeps)...); len(found) == 0 {
+		if remaining, err := g.Objects(ctx, strings.Fields(s.Keeps)...); len(remaining) == 0 {
 			o.Wrong = append(o.Wrong, fmt.Sprintf("the plan took along what it must not: %s: %v", s.Keeps, err))
 		}
 	}
@@ -538,11 +538,11 @@ func (g *Guarded) Play(ctx context.Context, s Scenario, ready func()) (o Outcome
 }
 
 func (g *Guarded) remains(ctx context.Context, s Scenario) (bool, error) {
-	found, err := g.Objects(ctx, strings.Fields(s.Remains)...)
+	objects, err := g.Objects(ctx, strings.Fields(s.Remains)...)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return false, nil
 	}
-	return len(found) > 0, err
+	return len(objects) > 0, err
 }
 
 func (g *Guarded) leaves(ctx context.Context, s Scenario) ([]string, error) {
@@ -612,13 +612,13 @@ func (o *Outcome) FalseAlarm() bool { return o.Predicted == Hangs && o.Real == C
 func (o *Outcome) Miss() bool { return o.Predicted == Completes && o.Real == Hangs }
 
 func Warnings(stderr string) []string {
-	var found []string
+	var warnings []string
 	for line := range strings.Lines(stderr) {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "Warning: termguard: "); ok {
-			found = append(found, text)
+			warnings = append(warnings, text)
 		}
 	}
-	return found
+	return warnings
 }
 
 func Verdict(warnings []string) string {
@@ -985,7 +985,7 @@ func (g *Guarded) tries(ctx context.Context, s Scenario) ([]string, error) {
 		return nil, err
 	}
 	options.DryRun = []string{metav1.DryRunAll}
-	var said heard
+	var said warnings
 	if err := g.Delete(ctx, options, &said, s.target()...); err != nil {
 		return nil, fmt.Errorf("delete %s: %w", s.Delete, err)
 	}

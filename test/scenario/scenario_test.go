@@ -252,14 +252,14 @@ func TestScoring(t *testing.T) {
 
 // TestOtherWays checks that an answer fails if it contradicts the outcome, or differs.
 func TestOtherWays(t *testing.T) {
-	found := func(certainty policies.Certainty, message string) answer.Item {
+	item := func(certainty policies.Certainty, message string) answer.Item {
 		verdict := policies.Verdict(Hangs)
 		if certainty != policies.Will {
 			verdict = AtRisk
 		}
 		return answer.Item{Verdict: verdict, Findings: []policies.Finding{{Policy: "p", Certainty: certainty, Message: message}}}
 	}
-	hang := found(policies.Will, "x.io/f since 3 s")
+	hang := item(policies.Will, "x.io/f since 3 s")
 	snapshot := &cluster.World{}
 	webhook := prediction{way: asWebhook, report: hang}
 	tests := map[string]struct {
@@ -267,12 +267,12 @@ func TestOtherWays(t *testing.T) {
 		answers []prediction
 		wrong   int
 	}{
-		"same":           {"a moment later, the words may differ", []prediction{webhook, {checkLive, found(policies.Will, "x.io/f since 4 s"), nil, asWebhook}}, 0},
-		"less sure":      {"it contradicts the outcome, and differs", []prediction{webhook, {checkLive, found(policies.May, "x.io/f"), snapshot, asWebhook}}, 2},
+		"same":           {"a moment later, the words may differ", []prediction{webhook, {checkLive, item(policies.Will, "x.io/f since 4 s"), nil, asWebhook}}, 0},
+		"less sure":      {"it contradicts the outcome, and differs", []prediction{webhook, {checkLive, item(policies.May, "x.io/f"), snapshot, asWebhook}}, 2},
 		"all clear":      {"that is unfair, a miss, names nothing, and differs", []prediction{webhook, {scanLive, answer.Item{Verdict: Completes}, snapshot, asWebhook}}, 4},
 		"unknown":        {"an answer over the whole cluster must be certain, and name the blocker", []prediction{webhook, {checkLive, answer.Item{Verdict: Unknown}, snapshot, asWebhook}}, 3},
 		"not reported":   {"a snapshot may lack the facts", []prediction{{checkSnapshot, answer.Item{Verdict: Unknown}, snapshot, ""}}, 0},
-		"in other words": {"of one world, scan says what check says to the word", []prediction{{checkSnapshot, hang, snapshot, ""}, {scanSnapshot, found(policies.Will, "x.io/f since 4 s"), snapshot, checkSnapshot}}, 1},
+		"in other words": {"of one world, scan says what check says to the word", []prediction{{checkSnapshot, hang, snapshot, ""}, {scanSnapshot, item(policies.Will, "x.io/f since 4 s"), snapshot, checkSnapshot}}, 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -11,9 +11,9 @@ type shared[T any] struct {
 }
 
 type running[T any] struct {
-	done  chan struct{}
-	found T
-	err   error
+	done   chan struct{}
+	result T
+	err    error
 }
 
 // The run begins after the call.
@@ -32,9 +32,9 @@ func (s *shared[T]) next(run func() (T, error)) (T, error) {
 		s.mu.Lock()
 		s.pending = nil
 		s.mu.Unlock()
-		now.found, now.err = run()
+		now.result, now.err = run()
 		close(now.done)
 	}
 	<-now.done
-	return now.found, now.err
+	return now.result, now.err
 }

@@ -16,16 +16,16 @@ func TestShared(t *testing.T) {
 		got := make([]int, 4)
 		ask := func(i int) {
 			go func() {
-				found, err := s.next(func() (int, error) {
+				result, err := s.next(func() (int, error) {
 					begun++
-					found := begun
+					result := begun
 					<-end
-					return found, nil
+					return result, nil
 				})
 				if err != nil {
 					t.Error(err)
 				}
-				got[i] = found
+				got[i] = result
 			}()
 		}
 		ask(0)

@@ -73,10 +73,10 @@ func TestVersions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before, rest, found := strings.Cut(string(data), versionsBegin)
+		before, rest, ok := strings.Cut(string(data), versionsBegin)
 		is, after, ended := strings.Cut(rest, versionsEnd)
 		switch {
-		case !found || !ended:
+		case !ok || !ended:
 			t.Errorf("%s has no lines %q and %q", name, versionsBegin, versionsEnd)
 		case is == want:
 		case os.Getenv("UPDATE_GOLDEN") != "":

@@ -333,7 +333,7 @@ func (r *rules) reload(ctx context.Context) {
 func (r *rules) reloadConfig(set *policies.Set) {
 	read, err := r.options.ReadConfig(set.IDs())
 	if err == nil && restartSettings(read) != restartSettings(r.config) {
-		err = errors.New("finalizerOwners, catalog and trustAnnotations take effect at a restart only: restart termguard, or take back their change")
+		err = errors.New("finalizerOwners, catalog and trustAnnotations take effect at a restart only: restart termguard, or revert their change")
 	}
 	if err != nil {
 		r.reject(configuration, nil, err)

@@ -94,11 +94,11 @@ func Run(ctx context.Context, options Options) error {
 	}
 	core, err := kubernetes.NewForConfig(options.Cluster)
 	if err != nil {
-		return fmt.Errorf("connect for events and what is learned: %w", err)
+		return fmt.Errorf("connect for Events and learned owners: %w", err)
 	}
 	objects, err := metadata.NewForConfig(options.Cluster)
 	if err != nil {
-		return fmt.Errorf("connect for what becomes of deletions: %w", err)
+		return fmt.Errorf("connect to follow deletions: %w", err)
 	}
 	broadcaster := record.NewBroadcasterWithCorrelatorOptions(webhook.EventLimits())
 	defer broadcaster.Shutdown()

@@ -139,7 +139,7 @@ describe('ask', () => {
       title: 'It would be refused.',
     },
     'not checked': {
-      given: { warning: warn('termguard: not checked in full: termguard cannot see secrets') },
+      given: { warning: warn('termguard: not checked in full: unseen: secrets') },
       want: { kind: 'told' },
       title: 'Not known: termguard could not check it in full.',
     },

@@ -84,21 +84,21 @@ func (f finding) is(g finding) bool {
 }
 
 func (o options) run(ctx context.Context, out io.Writer) error {
-	known, err := readRepositories(filepath.Join(o.data, "repositories.tsv"))
+	repositories, err := readRepositories(filepath.Join(o.data, "repositories.tsv"))
 	if err != nil {
 		return err
 	}
-	judged, err := readJudged(filepath.Join(o.data, "judged.tsv"))
+	rated, err := readJudged(filepath.Join(o.data, "judged.tsv"))
 	if err != nil {
 		return err
 	}
 	if o.page != "" {
-		return writePage(o.page, known, judged)
+		return writePage(o.page, repositories, rated)
 	}
 	if o.termguard, err = filepath.Abs(o.termguard); err != nil {
 		return err
 	}
-	chosen, err := o.choose(known)
+	chosen, err := o.choose(repositories)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 			continue
 		}
 		fmt.Fprintf(out, "# %s %s: %d files, %d objects, %d findings\n", r.name, r.commit, r.files, r.objects, len(findings))
-		of := slices.DeleteFunc(slices.Clone(judged), func(f finding) bool { return f.repository != r.name || f.commit != r.commit })
+		of := slices.DeleteFunc(slices.Clone(rated), func(f finding) bool { return f.repository != r.name || f.commit != r.commit })
 		lines, worse := compare(of, findings)
 		for _, line := range lines {
 			fmt.Fprintln(out, line)
@@ -131,19 +131,19 @@ func (o options) run(ctx context.Context, out io.Writer) error {
 }
 
 // New findings alone are not worse.
-func compare(judged, findings []finding) (lines []string, worse bool) {
-	for _, f := range judged {
+func compare(rated, findings []finding) (lines []string, worse bool) {
+	for _, f := range rated {
 		if f.verdict == "right" && !slices.ContainsFunc(findings, f.is) {
 			lines, worse = append(lines, "missing, and was right:\t"+f.row()), true
 		}
 	}
 	for _, f := range findings {
-		i := slices.IndexFunc(judged, f.is)
+		i := slices.IndexFunc(rated, f.is)
 		switch {
 		case i < 0:
 			lines = append(lines, "to be judged:\t"+f.row())
-		case judged[i].verdict == "wrong":
-			lines, worse = append(lines, "back, and was wrong:\t"+judged[i].row()), true
+		case rated[i].verdict == "wrong":
+			lines, worse = append(lines, "back, and was wrong:\t"+rated[i].row()), true
 		}
 	}
 	return lines, worse

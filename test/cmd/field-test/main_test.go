@@ -20,17 +20,17 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	judged, err := readJudged(filepath.Join(data, "judged.tsv"))
+	rated, err := readJudged(filepath.Join(data, "judged.tsv"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range judged {
+	for _, f := range rated {
 		if !slices.ContainsFunc(repositories, func(r repository) bool { return r.name == f.repository && r.commit == f.commit }) {
 			t.Errorf("%s at %s is judged, and not in repositories.tsv", f.repository, f.commit)
 		}
 	}
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := writePage(file, repositories, judged); err != nil {
+		if err := writePage(file, repositories, rated); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,7 +38,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := page(string(text), repositories, judged)
+	want, err := page(string(text), repositories, rated)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,12 +51,12 @@ func TestCompare(t *testing.T) {
 	at := func(policy string, line int, verdict string) finding {
 		return finding{policy: policy, repository: "a/b", commit: "c", file: "f.yaml", line: line, verdict: verdict}
 	}
-	judged := []finding{at("p", 1, "right"), at("p", 2, "wrong"), at("p", 3, "debatable"), at("p", 4, "was right")}
+	rated := []finding{at("p", 1, "right"), at("p", 2, "wrong"), at("p", 3, "debatable"), at("p", 4, "was right")}
 	cases := map[string]struct {
-		reason string
-		found  []finding
-		want   []string
-		worse  bool
+		reason   string
+		findings []finding
+		want     []string
+		worse    bool
 	}{
 		"Same": {"Findings that were right are present, those that were wrong are not.", []finding{at("p", 1, "")}, nil, false},
 		"Gone": {"A right one disappeared.", nil, []string{"missing, and was right:"}, true},
@@ -67,7 +67,7 @@ func TestCompare(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			lines, worse := compare(judged, tc.found)
+			lines, worse := compare(rated, tc.findings)
 			var got []string
 			for _, line := range lines {
 				label, _, _ := strings.Cut(line, "\t")

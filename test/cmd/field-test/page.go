@@ -13,25 +13,25 @@ const (
 	end   = "<!-- end -->\n"
 )
 
-func writePage(file string, repositories []repository, judged []finding) error {
+func writePage(file string, repositories []repository, rated []finding) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	made, err := page(string(text), repositories, judged)
+	made, err := page(string(text), repositories, rated)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return os.WriteFile(file, []byte(made), 0o644)
 }
 
-func page(text string, repositories []repository, judged []finding) (string, error) {
+func page(text string, repositories []repository, rated []finding) (string, error) {
 	before, rest, ok := strings.Cut(text, begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !ok || !ended {
 		return "", fmt.Errorf("no lines %q and %q", begin, end)
 	}
-	return before + begin + tables(repositories, judged) + end + after, nil
+	return before + begin + tables(repositories, rated) + end + after, nil
 }
 
 // Judgements date from the findings.
@@ -49,31 +49,31 @@ func (c counts) cells() string {
 
 var severities = []string{"high", "medium", "low", "info"}
 
-func rounds(repositories []repository, judged []finding) string {
+func rounds(repositories []repository, rated []finding) string {
 	type round struct {
 		repositories, files, objects int
-		found                        map[string]counts // by severity, or invalid
+		totals                       map[string]counts // by severity, or invalid
 		broken                       map[string]bool   // repositories with exit code 2
 	}
 	all, of := map[string]*round{}, map[string]string{}
 	for _, r := range repositories {
 		if all[r.round] == nil {
-			all[r.round] = &round{found: map[string]counts{}, broken: map[string]bool{}}
+			all[r.round] = &round{totals: map[string]counts{}, broken: map[string]bool{}}
 		}
 		in := all[r.round]
 		in.repositories, in.files, in.objects = in.repositories+1, in.files+r.files, in.objects+r.objects
 		of[r.name] = r.round
 	}
-	for _, f := range judged {
+	for _, f := range rated {
 		in, key := all[of[f.repository]], f.severity
 		if f.policy == invalid {
 			key = invalid
 			in.broken[f.repository] = true
 		}
-		if in.found[key] == nil {
-			in.found[key] = counts{}
+		if in.totals[key] == nil {
+			in.totals[key] = counts{}
 		}
-		in.found[key].add(f.verdict)
+		in.totals[key].add(f.verdict)
 	}
 	var b strings.Builder
 	b.WriteString("\n| round | repositories | files | objects | high | medium | low | info | exit code 2 | places |\n|---|---|---|---|---|---|---|---|---|---|\n")
@@ -81,14 +81,14 @@ func rounds(repositories []repository, judged []finding) string {
 		in := all[name]
 		fmt.Fprintf(&b, "| %s | %d | %d | %d |", name, in.repositories, in.files, in.objects)
 		for _, severity := range severities {
-			fmt.Fprintf(&b, " %s |", in.found[severity].verdicts())
+			fmt.Fprintf(&b, " %s |", in.totals[severity].verdicts())
 		}
-		fmt.Fprintf(&b, " %d | %s |\n", len(in.broken), in.found[invalid].verdicts())
+		fmt.Fprintf(&b, " %d | %s |\n", len(in.broken), in.totals[invalid].verdicts())
 	}
 	return b.String()
 }
 
-func tables(repositories []repository, judged []finding) string {
+func tables(repositories []repository, rated []finding) string {
 	byPolicy, bySeverity := map[string]counts{}, map[string]counts{}
 	all, broken := counts{}, map[string]bool{}
 	add := func(to map[string]counts, key, verdict string) {
@@ -97,7 +97,7 @@ func tables(repositories []repository, judged []finding) string {
 		}
 		to[key].add(verdict)
 	}
-	for _, f := range judged {
+	for _, f := range rated {
 		if f.policy == invalid {
 			broken[f.repository] = true
 			add(byPolicy, f.policy, f.verdict)
@@ -108,7 +108,7 @@ func tables(repositories []repository, judged []finding) string {
 		all.add(f.verdict)
 	}
 	var b strings.Builder
-	b.WriteString(rounds(repositories, judged))
+	b.WriteString(rounds(repositories, rated))
 	b.WriteString("\n| policy | findings | right | debatable | wrong |\n|---|---|---|---|---|\n")
 	for _, policy := range slices.Sorted(maps.Keys(byPolicy)) {
 		if policy != invalid {
@@ -121,11 +121,11 @@ func tables(repositories []repository, judged []finding) string {
 		fmt.Fprintf(&b, "| %s | %s |\n", severity, bySeverity[severity].cells())
 	}
 	b.WriteString("\n| repository with exit code 2 | problem | place |\n|---|---|---|\n")
-	for _, f := range alike(judged, func(f finding) bool { return f.policy == invalid }) {
+	for _, f := range alike(rated, func(f finding) bool { return f.policy == invalid }) {
 		fmt.Fprintf(&b, "| %s | %s: %s | %s |\n", f.repository, f.verdict, f.reason, f.place())
 	}
 	b.WriteString("\n| not right, or no longer reported | severity | place | why |\n|---|---|---|---|\n")
-	for _, f := range alike(judged, func(f finding) bool { return f.policy != invalid && f.verdict != "right" }) {
+	for _, f := range alike(rated, func(f finding) bool { return f.policy != invalid && f.verdict != "right" }) {
 		fmt.Fprintf(&b, "| %s, %s | %s | %s, %s | %s |\n", f.verdict, f.policy, f.severity, f.repository, f.place(), f.reason)
 	}
 	b.WriteString("\n")
@@ -145,8 +145,8 @@ func (f several) place() string {
 	return at
 }
 
-func alike(judged []finding, of func(finding) bool) (all []several) {
-	for _, f := range judged {
+func alike(rated []finding, of func(finding) bool) (all []several) {
+	for _, f := range rated {
 		if !of(f) {
 			continue
 		}

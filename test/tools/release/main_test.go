@@ -230,7 +230,7 @@ func TestPinned(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(text)) {
-			if _, action, found := strings.Cut(line, "uses:"); found && !digest.MatchString(strings.Fields(action)[0]) {
+			if _, action, ok := strings.Cut(line, "uses:"); ok && !digest.MatchString(strings.Fields(action)[0]) {
 				t.Errorf("%s: %s is not pinned by a digest", filepath.Base(file), strings.TrimSpace(action))
 			}
 		}
