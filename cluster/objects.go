@@ -115,7 +115,7 @@ func FromObjects(options Options, objects []*unstructured.Unstructured) (*World,
 		begun[res] = append(begun[res], typed)
 		held = held || len(obj.GetFinalizers()) > 0
 		groups = append(groups, gvk.Group)
-		if group, found, _ := unstructured.NestedString(obj.Object, "spec", "group"); found && gvk.Kind == "CustomResourceDefinition" {
+		if group, ok, _ := unstructured.NestedString(obj.Object, "spec", "group"); ok && gvk.Kind == "CustomResourceDefinition" {
 			groups = append(groups, group)
 		}
 	}

@@ -81,7 +81,7 @@ func TestRun(t *testing.T) {
 		"Breaks":      {"A later answer fails: watch continues with the objects left.", []func() (answer.Answer, error){have("hangs a x"), fails(errors.New("timed out"))}, 0, 5 * time.Second, s(0, 2, 4), 1, ""},
 		"Recovers":    {"And it ends when it can be read again.", []func() (answer.Answer, error){have("hangs a x"), fails(errors.New("timed out")), have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
 		"Never":       {"An API server that does not answer.", []func() (answer.Answer, error){have()}, time.Hour, time.Minute, s(0), 0, "the remaining objects are not known yet: its time has ended"},
-		"Hidden":      {"What cannot be listed may be left: that is no end, but a failure.", []func() (answer.Answer, error){hidden}, 0, time.Hour, s(0, 2, 4), 0, "this cannot be listed: gizmos.example.com: timed out"},
+		"Hidden":      {"What cannot be listed may be left: that is no end, but a failure.", []func() (answer.Answer, error){hidden}, 0, time.Hour, s(0, 2, 4), 0, "unseen: gizmos.example.com: timed out"},
 		"HiddenOnce":  {"An API may come back.", []func() (answer.Answer, error){hidden, hidden, have()}, 0, time.Hour, s(0, 2, 4), 0, ""},
 		"HiddenAgain": {"In between, something was seen.", []func() (answer.Answer, error){hidden, hidden, have("hangs a x"), hidden, hidden, have()}, 0, time.Hour, s(0, 2, 4, 6, 8, 10), 0, ""},
 	} {
@@ -136,7 +136,7 @@ func TestLines(t *testing.T) {
 2000-01-01T00:00:10Z and 9 more
 2000-01-01T00:00:12Z pods/c -n shop: deleted
 2000-01-01T00:00:12Z unseen: gizmos.example.com: no answer` + "\uFFFD" + `[2J
-2000-01-01T00:00:14Z unseen: nothing any more
+2000-01-01T00:00:14Z unseen: nothing
 `
 		if diff := cmp.Diff(want, out.String()); diff != "" {
 			t.Errorf("-want, +got:\n%s", diff)

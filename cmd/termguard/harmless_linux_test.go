@@ -219,7 +219,7 @@ func TestDeleteAnswersWhatWasAsked(t *testing.T) {
 		says    string
 	}{
 		"Owner": {"the owner changed", "{apiVersion: kiali.io/v1alpha1, kind: Kiali, metadata: {name: a, namespace: demo, finalizers: [kiali.io/finalizer], labels: {app.kubernetes.io/managed-by: somebody}}}", "the answer has changed meanwhile"},
-		"Anew":  {"the target was recreated", "{apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}", "was deleted and created again: the new one is left alone, and the run ends"},
+		"Anew":  {"the target was recreated", "{apiVersion: v1, kind: Namespace, metadata: {name: demo}, spec: {finalizers: [kubernetes]}, status: {phase: Active}}", "was recreated: the new one is left alone, and the run ends"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newFakeCluster(t, orphaned("a"))

@@ -81,7 +81,7 @@ func TestRun(t *testing.T) {
 		"Version":    {"So is this.", map[string]string{"a.yaml": plain}, Options{Input: sets.Options{Paths: []string{"."}}, KubernetesVersion: "new"}, false, `the Kubernetes version is "new"`, "", ""},
 		"Baseline":   {"It is not there.", map[string]string{"a.yaml": plain}, Options{Input: sets.Options{Paths: []string{"."}}, Baseline: "b.json"}, false, "write it with --write-baseline", "", ""},
 		"Where":      {"A baseline has a file.", map[string]string{"a.yaml": plain}, Options{Input: sets.Options{Paths: []string{"."}}, WriteBaseline: true}, false, "say where to write the baseline", "", ""},
-		"Stdin":      {"It has no history.", nil, Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(plain)}, ChangedSince: "main"}, false, "--changed-since goes by files", "", ""},
+		"Stdin":      {"It has no history.", nil, Options{Input: sets.Options{Paths: []string{"-"}, Stdin: strings.NewReader(plain)}, ChangedSince: "main"}, false, "--changed-since compares files", "", ""},
 		"Silent":     {"Without text on stdout, a summary is on stderr.", map[string]string{"a.yaml": hangs}, Options{Input: sets.Options{Paths: []string{"."}}, Outputs: []string{"json"}}, true, "", `"kind": "Lint"`, " 1 high"},
 	}
 	for name, tc := range cases {

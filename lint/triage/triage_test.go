@@ -85,7 +85,7 @@ func TestSuppress(t *testing.T) {
 			reason:     "What hides nothing would hide the next.",
 			findings:   []lint.Finding{findingAt("a.yaml", 3, "p-a")},
 			marks:      []files.Mark{mark("p-a,p-b -- r", 3, 3)},
-			kept:       []string{"a.yaml:3 unused-ignore: there is no finding of p-b here here, which is ignored (r)"},
+			kept:       []string{"a.yaml:3 unused-ignore: there is no finding of p-b here, which is ignored (r)"},
 			suppressed: []string{"a.yaml:3 p-a: r"},
 		},
 		"Off": {reason: "A policy that was not evaluated proves nothing.", marks: []files.Mark{mark("p-b -- r", 3, 3)}, options: Options{Off: map[string]bool{"p-b": true}}},
@@ -128,7 +128,7 @@ func TestSuppress(t *testing.T) {
 		"ConfiguredUnused": {
 			reason:  "It stands in the configuration.",
 			options: Options{Ignore: []settings.Ignore{entry("p-a", "2026-12-31")}},
-			kept:    []string{".termguard.yaml:7 unused-ignore: there is no finding of p-a here here, which is ignored (r)"},
+			kept:    []string{".termguard.yaml:7 unused-ignore: there is no finding of p-a here, which is ignored (r)"},
 		},
 		"NotAsked": {
 			reason:     "A mark in a file that was not selected suppresses its findings, and is not reported as unused.",
