@@ -127,10 +127,12 @@ func edgesOf(world *cluster.World, items []Item) (edges []edge) {
 				before(first, i, "its dependents are deleted with it")
 			}
 		}
-		for front, workload := range f.Fronts() {
+		for front, workloads := range f.Fronts() {
 			first, named := at[policies.Object(front)]
-			if then, goesToo := goes(policies.Object(workload)); named && goesToo {
-				before(first, then, "it is served from there")
+			for _, workload := range workloads {
+				if then, goesToo := goes(policies.Object(workload)); named && goesToo {
+					before(first, then, "it is served from there")
+				}
 			}
 		}
 	})

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/termguard/termguard/cluster/facts"
 	"github.com/termguard/termguard/cluster/learned"
-	"github.com/termguard/termguard/cluster/nodes"
 )
 
 // Facts are the facts for Go code; policies read a document. Of manifests over a snapshot, the manifests count
@@ -20,10 +20,19 @@ type Facts struct {
 	at           *viewed
 }
 
+func (f Facts) worlds() []*World {
+	if f.below == nil {
+		return []*World{f.world}
+	}
+	return []*World{f.world, f.below}
+}
+
 // layer returns what get returns of the first world that has it.
 func layer[T any](f Facts, get func(w *World) (T, bool)) (value T, has bool) {
-	if value, has = get(f.world); !has && f.below != nil {
-		return get(f.below)
+	for _, w := range f.worlds() {
+		if value, has = get(w); has {
+			break
+		}
 	}
 	return value, has
 }
@@ -33,10 +42,7 @@ func (f Facts) Now() time.Time { return time.Unix(f.at.at, 0).UTC() }
 
 // Unseen returns the unseen resources: of manifests over a snapshot, the snapshot's.
 func (f Facts) Unseen() []facts.Hidden {
-	if f.below != nil {
-		return f.below.sight.Unseen()
-	}
-	return f.world.sight.Unseen()
+	return cmp.Or(f.below, f.world).sight.Unseen()
 }
 
 // Hides reports whether some of a resource is unseen.
@@ -70,17 +76,12 @@ func (f Facts) Count(namespace, resource string) int {
 // Pods returns the pods of a namespace, "" for all.
 func (f Facts) Pods(namespace string) iter.Seq[Pod] {
 	return func(yield func(Pod) bool) {
-		for pod := range f.world.nodes.Pods(namespace) {
-			if !yield(pod) {
-				return
-			}
-		}
-		if f.below == nil {
-			return
-		}
-		for pod := range f.below.nodes.Pods(namespace) {
-			if _, above := f.world.nodes.Pod(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}); !above && !yield(pod) {
-				return
+		for _, w := range f.worlds() {
+			for pod := range w.nodes.Pods(namespace) {
+				_, first := f.world.nodes.Pod(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+				if (w == f.world || !first) && !yield(pod) {
+					return
+				}
 			}
 		}
 	}
@@ -95,12 +96,11 @@ func (f Facts) Pod(namespace, name string) Pod {
 }
 
 // LongestGrace returns the longest grace period of the pods that run in a namespace, in seconds.
-func (f Facts) LongestGrace(namespace string) int {
-	longest := func(of *nodes.Part) int { return of.LongestGrace(namespace) }
-	if f.below != nil {
-		return max(longest(f.world.nodes), longest(f.below.nodes))
+func (f Facts) LongestGrace(namespace string) (longest int) {
+	for _, w := range f.worlds() {
+		longest = max(longest, w.nodes.LongestGrace(namespace))
 	}
-	return longest(f.world.nodes)
+	return longest
 }
 
 // Took returns how long owners took to remove a finalizer in a namespace, else in several, if that was seen.
@@ -115,28 +115,22 @@ func (f Facts) Stops(namespace, workload string) learned.Durations {
 }
 
 // Webhooks returns the keys of all webhooks, TYPE/CONFIGURATION/NAME.
-func (f Facts) Webhooks() []string {
-	keys := f.world.refusals.Webhooks()
-	if f.below != nil {
-		keys = append(keys, f.below.refusals.Webhooks()...)
+func (f Facts) Webhooks() (keys []string) {
+	for _, w := range f.worlds() {
+		keys = append(keys, w.refusals.Webhooks()...)
 	}
 	return keys
 }
 
-// Fronts returns the APIServices and fail-closed webhook configurations, each with a workload that must run.
-func (f Facts) Fronts() iter.Seq2[facts.Object, facts.Object] {
-	return func(yield func(front, workload facts.Object) bool) {
-		for _, w := range []*World{f.world, f.below} {
-			if w == nil {
-				return
-			}
-			for front, workload := range w.refusals.Fronts() {
-				if !yield(front, workload) {
-					return
-				}
-			}
+// Fronts returns the APIServices and fail-closed webhook configurations, with the workloads that must run.
+func (f Facts) Fronts() map[facts.Object][]facts.Object {
+	fronts := map[facts.Object][]facts.Object{}
+	for _, w := range f.worlds() {
+		for front, workloads := range w.refusals.Fronts() {
+			fronts[front] = append(fronts[front], workloads...)
 		}
 	}
+	return fronts
 }
 
 // Controller returns the controller of a finalized object, or the zero value.
@@ -169,32 +163,24 @@ func (f Facts) Held(namespace, resource string) []Holding {
 }
 
 // Holding returns the namespaces with finalized objects; "" for cluster-scoped ones.
-func (f Facts) Holding() []string {
-	namespaces := f.world.ownership.Holding()
-	if f.below != nil {
-		namespaces = slices.Concat(namespaces, f.below.ownership.Holding())
-		slices.Sort(namespaces)
-		namespaces = slices.Compact(namespaces)
+func (f Facts) Holding() (namespaces []string) {
+	for _, w := range f.worlds() {
+		namespaces = append(namespaces, w.ownership.Holding()...)
 	}
-	return namespaces
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces)
 }
 
 // Owners returns the owner of each finalizer; "" if it is unknown, or if objects differ.
 func (f Facts) Owners() map[string]string { return f.world.ownership.Owners() }
 
 // Blocking returns the finalized dependents, at any depth, that an owner's foreground deletion waits for.
-func (f Facts) Blocking(uid string) []Holding {
-	blocking := f.world.blocking(types.UID(uid))
-	if f.below != nil {
-		blocking = append(blocking, f.below.blocking(types.UID(uid))...)
-	}
-	return blocking
-}
-
-func (w *World) blocking(uid types.UID) (all []Holding) {
-	for _, b := range w.dependents.Blocking(uid) {
-		if h := w.ownership.HoldingOf(b); h.Count > 0 {
-			all = append(all, h)
+func (f Facts) Blocking(uid string) (all []Holding) {
+	for _, w := range f.worlds() {
+		for _, b := range w.dependents.Blocking(types.UID(uid)) {
+			if h := w.ownership.HoldingOf(b); h.Count > 0 {
+				all = append(all, h)
+			}
 		}
 	}
 	return all
@@ -203,7 +189,7 @@ func (w *World) blocking(uid types.UID) (all []Holding) {
 // HoldsUp reports whether anything in a namespace, "" for all, may block some owner's foreground deletion:
 // the facts know owners only by UID.
 func (f Facts) HoldsUp(namespace string) bool {
-	return f.world.dependents.HoldsUp(namespace) || f.below != nil && f.below.dependents.HoldsUp(namespace)
+	return slices.ContainsFunc(f.worlds(), func(w *World) bool { return w.dependents.HoldsUp(namespace) })
 }
 
 // ConditionsRead reports whether status conditions of a namespace's objects were read.

@@ -2,7 +2,6 @@ package refusals
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -419,26 +418,19 @@ func (p *Part) owners(finalizers []string) (owners []user.Info) {
 // Webhooks returns the keys of all webhooks, TYPE/CONFIGURATION/NAME.
 func (p *Part) Webhooks() []string { return slices.Sorted(maps.Keys(p.doc.Child("webhooks"))) }
 
-// Fronts returns the APIServices and fail-closed webhook configurations, each with a workload that must run.
-func (p *Part) Fronts() iter.Seq2[facts.Object, facts.Object] {
-	return func(yield func(front, workload facts.Object) bool) {
-		all := func(front facts.Object, service types.NamespacedName) bool {
-			return !slices.ContainsFunc(p.backends[service].workloads, func(workload facts.Object) bool { return !yield(front, workload) })
-		}
-		for _, key := range slices.SortedFunc(maps.Keys(p.apiServices), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) }) {
-			if !all(facts.Object{Resource: "apiservices.apiregistration.k8s.io", Name: key.Name}, p.apiServices[key].service) {
-				return
-			}
-		}
-		for _, key := range slices.Sorted(maps.Keys(p.hooks)) {
-			kind, webhook, _ := strings.Cut(key, "/")
-			configuration, _, _ := strings.Cut(webhook, "/")
-			front := facts.Object{Resource: kind + "webhookconfigurations.admissionregistration.k8s.io", Name: configuration}
-			if service := p.hooks[key].backend.service; p.backends[service] != nil && !all(front, service) {
-				return
-			}
-		}
+// Fronts returns the APIServices and fail-closed webhook configurations, with the workloads that must run.
+func (p *Part) Fronts() map[facts.Object][]facts.Object {
+	fronts := map[facts.Object][]facts.Object{}
+	for key, s := range p.apiServices {
+		fronts[facts.Object{Resource: "apiservices.apiregistration.k8s.io", Name: key.Name}] = p.backends[s.service].workloads
 	}
+	for key, h := range p.hooks {
+		kind, webhook, _ := strings.Cut(key, "/")
+		configuration, _, _ := strings.Cut(webhook, "/")
+		front := facts.Object{Resource: kind + "webhookconfigurations.admissionregistration.k8s.io", Name: configuration}
+		fronts[front] = append(fronts[front], p.backends[h.backend.service].workloads...)
+	}
+	return fronts
 }
 
 // configuration is a webhook configuration.
