@@ -3,7 +3,6 @@ package ownership
 import (
 	"bytes"
 	"encoding/json"
-	"iter"
 	"slices"
 	"strings"
 
@@ -78,9 +77,9 @@ func (p *Part) evidenceOf(resource string, m metav1.Object, spec []string) []evi
 			if pauses == nil {
 				pauses = pausesOf(m)
 				if facts.Custom(facts.GroupOf(resource)) && len(m.GetFinalizers()) <= maxFinalizers {
-					for manager, finalizer := range claims(m) {
-						if finalizer == "" && !slices.Contains(status, manager) {
-							status = append(status, manager)
+					for _, c := range claims(m) {
+						if c.finalizer == "" && !slices.Contains(status, c.manager) {
+							status = append(status, c.manager)
 						}
 					}
 					slices.Sort(status)
@@ -163,9 +162,9 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []evidence {
 	if len(all) > maxFinalizers {
 		return list
 	}
-	for manager, finalizer := range claims(m) {
-		if t := of(finalizer); t != nil {
-			t.managers = append(slices.Clone(t.managers), manager)
+	for _, c := range claims(m) {
+		if t := of(c.finalizer); t != nil {
+			t.managers = append(slices.Clone(t.managers), c.manager)
 			slices.Sort(t.managers)
 			t.managers = slices.Compact(t.managers)
 		}
@@ -173,40 +172,32 @@ func finalizersOf(m metav1.Object, spec []string, trusted bool) []evidence {
 	return list
 }
 
-// claims yields field managers with the finalizers that they claim (v:"NAME" under f:finalizers; a namespace's
-// f:spec has an atomic list without names), or "" for the status.
-func claims(m metav1.Object) iter.Seq2[string, string] {
-	return func(yield func(manager, finalizer string) bool) {
-		for _, entry := range managedFields(m) {
-			if entry.status && !yield(entry.manager, "") {
-				return
-			}
-			for key := range entry.finalizers {
-				var name string
-				if value, isValue := strings.CutPrefix(key, "v:"); isValue && json.Unmarshal([]byte(value), &name) == nil && !yield(entry.manager, name) {
-					return
-				}
+// claim is a field manager's of a finalizer (v:"NAME" under f:finalizers; a namespace's f:spec has an atomic
+// list without names), or of the status, "".
+type claim struct{ manager, finalizer string }
+
+func claims(m metav1.Object) (all []claim) {
+	add := func(manager, subresource string, finalizers map[string]any) {
+		if subresource == "status" {
+			all = append(all, claim{manager, ""})
+		}
+		for key := range finalizers {
+			var name string
+			if value, isValue := strings.CutPrefix(key, "v:"); isValue && json.Unmarshal([]byte(value), &name) == nil {
+				all = append(all, claim{manager, name})
 			}
 		}
 	}
-}
-
-type managedEntry struct {
-	manager    string
-	status     bool
-	finalizers map[string]any
-}
-
-func managedFields(m metav1.Object) (list []managedEntry) {
 	if u, whole := m.(*unstructured.Unstructured); whole { // its own method takes ten times as long
 		entries, _ := facts.Lookup(u.Object, "metadata", "managedFields").([]any)
 		for _, entry := range entries {
 			entry, _ := entry.(map[string]any)
 			manager, _ := entry["manager"].(string)
+			subresource, _ := entry["subresource"].(string)
 			finalizers, _ := facts.Lookup(entry, "fieldsV1", "f:metadata", "f:finalizers").(map[string]any)
-			list = append(list, managedEntry{manager, entry["subresource"] == "status", finalizers})
+			add(manager, subresource, finalizers)
 		}
-		return list
+		return all
 	}
 	for _, entry := range m.GetManagedFields() {
 		var fields struct {
@@ -217,9 +208,9 @@ func managedFields(m metav1.Object) (list []managedEntry) {
 		if raw := entry.FieldsV1.GetRawBytes(); bytes.Contains(raw, []byte("f:finalizers")) && json.Unmarshal(raw, &fields) != nil {
 			fields.Metadata.Finalizers = nil
 		}
-		list = append(list, managedEntry{entry.Manager, entry.Subresource == "status", fields.Metadata.Finalizers})
+		add(entry.Manager, entry.Subresource, fields.Metadata.Finalizers)
 	}
-	return list
+	return all
 }
 
 func driverOf(m metav1.Object) string {

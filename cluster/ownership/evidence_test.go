@@ -55,9 +55,9 @@ func TestClaims(t *testing.T) {
 			whole := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"managedFields": []any{map[string]any{"manager": "m", "fieldsV1": fields}}}}}
 			for kind, m := range map[string]metav1.Object{"typed": &metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{entry}}, "whole": whole} {
 				var got []string
-				for manager, finalizer := range claims(m) {
-					if got = append(got, finalizer); manager != "m" {
-						t.Errorf("%s: manager %q, want m", kind, manager)
+				for _, c := range claims(m) {
+					if got = append(got, c.finalizer); c.manager != "m" {
+						t.Errorf("%s: manager %q, want m", kind, c.manager)
 					}
 				}
 				slices.Sort(got)

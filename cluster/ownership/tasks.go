@@ -2,8 +2,6 @@ package ownership
 
 import (
 	"cmp"
-	"iter"
-	"maps"
 	"slices"
 	"strings"
 
@@ -87,42 +85,33 @@ func (p *Part) above(key types.NamespacedName, kind schema.GroupKind) controller
 // tasked is the section of finalized objects with tasks, if the owner runs, may create more, and is not in the
 // catalog, which lists them.
 func (p *Part) tasked() facts.Section {
-	return facts.Section{
-		Keys: func() iter.Seq[string] { return maps.Keys(p.tasks) },
-		Below: func(namespace string) any {
-			groups := map[kindHeld]*facts.Group{}
-			for created, task := range p.tasks[namespace] {
-				by := task.by
-				h := p.holding(p.Resource(by.kind), types.NamespacedName{Namespace: namespace, Name: by.name})
-				if h == nil || task.runs || !facts.Custom(by.kind.Group) {
+	return facts.SectionOf(p.tasks, func(namespace string, tasks map[task]made) any {
+		doc := facts.Document{}
+		groups := facts.NewGroups(doc, p.options.MaxNames)
+		for created, task := range tasks {
+			by := task.by
+			h := p.holding(p.Resource(by.kind), types.NamespacedName{Namespace: namespace, Name: by.name})
+			if h == nil || task.runs || !facts.Custom(by.kind.Group) {
+				continue
+			}
+			for _, b := range h.buckets {
+				if !p.mayCreate(b.verdict, created.resource, namespace) {
 					continue
 				}
-				for _, b := range h.buckets {
-					if !p.mayCreate(b.verdict, created.resource, namespace) {
-						continue
-					}
-					group := groups[b.kind()]
-					if group == nil {
-						empty := facts.NewGroup(false, p.options.MaxNames)
-						group = &empty
-						groups[b.kind()] = group
-						group.Facts()["creates"], group.Facts()["ownership"] = created.resource, b.verdict.facts
-					}
-					creates, _ := group.Facts()["creates"].(string)
-					group.Facts()["creates"] = min(creates, created.resource)
-					group.Add(by.name, facts.Nowhere)
+				path := []string{b.kind().finalizer, b.kind().resource}
+				groups.Add(by.name, path...)
+				group := groups.At(path...).Facts()
+				if creates, again := group["creates"].(string); !again || created.resource < creates {
+					group["creates"] = created.resource
 				}
+				facts.Set(group, "ownership", b.verdict.facts, group["ownership"] == nil)
 			}
-			doc := facts.Document{}
-			for kind, group := range groups {
-				doc.Put(group.Facts(), kind.finalizer, kind.resource)
-			}
-			if len(doc) == 0 {
-				return nil
-			}
-			return map[string]any(doc)
-		},
-	}
+		}
+		if len(doc) == 0 {
+			return nil
+		}
+		return map[string]any(doc)
+	})
 }
 
 func (p *Part) mayCreate(v *verdict, resource, namespace string) bool {

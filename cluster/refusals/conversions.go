@@ -26,29 +26,11 @@ func ConversionFails(err error) bool {
 	return err != nil && strings.Contains(err.Error(), ConversionFailure)
 }
 
-// deletionVersion returns the version that the namespace controller and the garbage collector request: the
-// first served one in discovery.
-func deletionVersion(crd *apiextensionsv1.CustomResourceDefinition) (version string) {
-	for _, v := range crd.Spec.Versions {
-		if v.Served && (version == "" || kubeversion.CompareKubeAwareVersionStrings(v.Name, version) > 0) {
-			version = v.Name
-		}
-	}
-	return version
-}
-
-func storageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
-	for _, v := range crd.Spec.Versions {
-		if v.Storage {
-			return v.Name
-		}
-	}
-	return ""
-}
-
 // converter is a definition's conversion to the version that deletions request.
 type converter struct {
-	namespaced       bool
+	namespaced bool
+	// version is the one that the namespace controller and the garbage collector request, the first served one
+	// in discovery; "" if none is served.
 	version, storage string
 	stored           []string
 	called           *called // nil if called by URL
@@ -114,10 +96,18 @@ func definitionOf(o *apiextensionsv1.CustomResourceDefinition) (d definition, ke
 	names := o.Spec.Names
 	d.Definition = facts.Definition{Kind: names.Kind, Singular: names.Singular, Short: names.ShortNames, Namespaced: o.Spec.Scope == apiextensionsv1.NamespaceScoped}
 	versions := make([]any, len(o.Spec.Versions))
+	version, storage := "", ""
 	for i, v := range o.Spec.Versions {
 		versions[i] = map[string]any{"name": v.Name, "served": v.Served, "storage": v.Storage}
-		if v.Served {
-			d.Served = append(d.Served, v.Name)
+		if v.Storage {
+			storage = v.Name
+		}
+		if !v.Served {
+			continue
+		}
+		d.Served = append(d.Served, v.Name)
+		if version == "" || kubeversion.CompareKubeAwareVersionStrings(v.Name, version) > 0 {
+			version = v.Name
 		}
 	}
 	conditions := map[string]any{}
@@ -127,7 +117,7 @@ func definitionOf(o *apiextensionsv1.CustomResourceDefinition) (d definition, ke
 	strategy := apiextensionsv1.NoneConverter
 	if spec := o.Spec.Conversion; spec != nil && spec.Strategy == apiextensionsv1.WebhookConverter {
 		strategy = spec.Strategy
-		d.converter = &converter{namespaced: d.Namespaced, version: deletionVersion(o), storage: storageVersion(o), stored: o.Status.StoredVersions}
+		d.converter = &converter{namespaced: d.Namespaced, version: version, storage: storage, stored: o.Status.StoredVersions}
 		if spec.Webhook != nil && spec.Webhook.ClientConfig != nil && spec.Webhook.ClientConfig.Service != nil {
 			s := spec.Webhook.ClientConfig.Service
 			at := calledAt(s.Namespace, s.Name, s.Port, spec.Webhook.ClientConfig.CABundle, injectedFrom(o.Annotations))

@@ -21,12 +21,13 @@ func TestDeletionVersion(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			crd := &apiextensionsv1.CustomResourceDefinition{}
+			crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter}
 			crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v99", Storage: true}}
 			for _, v := range strings.Fields(tc.served) {
 				crd.Spec.Versions = append(crd.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{Name: v, Served: true})
 			}
-			if got := deletionVersion(crd); got != tc.want {
-				t.Errorf("%s: deletionVersion(%s) = %q, want %q", tc.reason, tc.served, got, tc.want)
+			if d, _ := definitionOf(crd); d.converter.version != tc.want {
+				t.Errorf("%s: of %q, deletions request %q, want %q", tc.reason, tc.served, d.converter.version, tc.want)
 			}
 		})
 	}
