@@ -113,8 +113,8 @@ func TestTryCertificates(t *testing.T) {
 		want     string // what the reason begins with, "" for none
 	}{
 		"fits":          {"the authority vouches for the name that the API server uses", &right, rightPEM, ""},
-		"another":       {"an authority that did not sign it", &right, otherPEM, "untrusted: the certificate of Service ops/guard is not signed by caBundle: x509: certificate signed by unknown authority"},
-		"another name":  {"the certificate is for another Service", &other, otherPEM, "untrusted: the certificate of Service ops/guard is not signed by caBundle: x509: certificate is valid for other.ops.svc"},
+		"another":       {"an authority that did not sign it", &right, otherPEM, "untrusted: the certificate of Service ops/guard is not trusted by caBundle: x509: certificate signed by unknown authority"},
+		"another name":  {"the certificate is for another Service", &other, otherPEM, "untrusted: the certificate of Service ops/guard is not trusted by caBundle: x509: certificate is valid for other.ops.svc"},
 		"either":        {"one of two authorities is enough", &right, otherPEM + rightPEM, ""},
 		"system":        {"without caBundle the system's authorities count, which do not sign for Services", &right, "", "untrusted: "},
 		"refused":       {"a backend that does not answer proves nothing: the API server may be closer", nil, rightPEM, ""},
@@ -158,7 +158,7 @@ func TestStoredCertificates(t *testing.T) {
 	behind := `---
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: guard, namespace: ops}, spec: {template: {metadata: {labels: {app: guard}}, spec: {volumes: [{name: tls, secret: {secretName: guard-tls}}]}}}}
 `
-	const mounted = "untrusted: the certificate of Service ops/guard is not signed by caBundle: Secret ops/guard-tls, which its pods mount: "
+	const mounted = "untrusted: the certificate of Service ops/guard is not trusted by caBundle: Secret ops/guard-tls, which its pods mount: "
 	deletion := func(kind, resource, namespace, name string) *question.Request {
 		return question.Target{Kind: schema.GroupVersionKind{Version: "v1", Kind: kind}, Resource: schema.GroupVersionResource{Version: "v1", Resource: resource}, Namespace: namespace, Name: name}.Delete(nil)
 	}
@@ -180,7 +180,7 @@ func TestStoredCertificates(t *testing.T) {
 		"Content":       {"a namespace needs the deletion of its content", "", rightPEM, renewedPEM, "", namespace, mounted, ""},
 		"NoContent":     {"the webhook sees nothing of it", "", rightPEM, renewedPEM, "", deletion("Namespace", "namespaces", "", "ops"), "", ""},
 		"Unseen":        {"", "cert-manager.io/x: 'z'", rightPEM, "", "", it, "", "certificate of webhook guard/deny.x.io: the pods of Service ops/guard mount no Secret"},
-		"Injected":      {"the certificate counts before the authority", "cert-manager.io/inject-ca-from: ops/guard", rightPEM, renewedPEM, rightPEM, namespace, "untrusted: the certificate of Service ops/guard is not signed by caBundle: Secret ops/issued, the source for cert-manager.io/inject-ca-from: x509", ""},
+		"Injected":      {"the certificate counts before the authority", "cert-manager.io/inject-ca-from: ops/guard", rightPEM, renewedPEM, rightPEM, namespace, "untrusted: the certificate of Service ops/guard is not trusted by caBundle: Secret ops/issued, the source for cert-manager.io/inject-ca-from: x509", ""},
 		"InjectedFit":   {"", "cert-manager.io/inject-ca-from: ops/guard", rightPEM, rightPEM, "", namespace, "", ""},
 		"Authority":     {"its webhook issues itself a certificate by it", "cert-manager.io/inject-ca-from-secret: ops/issued", rightPEM, otherPEM, renewedPEM, it, "untrusted: caBundle for Service ops/guard does not have the authority that belongs there: Secret ops/issued, the source for cert-manager.io/inject-ca-from-secret: x509", ""},
 		"AuthorityFits": {"", "cert-manager.io/inject-ca-from-secret: ops/issued", rightPEM, "", rightPEM, it, "", ""},
@@ -289,7 +289,7 @@ status: {storedVersions: [v1]}
 		}), nil)
 		w.Settle()
 		reason, ok := at(w, "unconverted", "things.x.io", "backend", "reason").(string)
-		if ok != want || want && !strings.Contains(reason, "is not signed by caBundle") {
+		if ok != want || want && !strings.Contains(reason, "is not trusted by caBundle") {
 			t.Errorf("caBundle fits %v: got %q", !want, reason)
 		}
 	}

@@ -122,7 +122,7 @@ func (p *Part) distrusted(c called) (why string, sure certainty) {
 	case t.May:
 		return fmt.Sprintf("caBundle for Service %s does not have the authority that belongs there: %s", c.service, t.Distrust), may
 	case t.Distrust != "":
-		return fmt.Sprintf("the certificate of Service %s is not signed by caBundle: %s", c.service, t.Distrust), will
+		return fmt.Sprintf("the certificate of Service %s is not trusted by caBundle: %s", c.service, t.Distrust), will
 	}
 	return "", no
 }

@@ -64,7 +64,7 @@ func TestCertificates(t *testing.T) {
 {apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: guard, annotations: {cert-manager.io/inject-ca-from: %s}}, webhooks: [{name: deny.x.io, clientConfig: {service: {namespace: ops, name: guard}, caBundle: %s}, rules: [{operations: [%s], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}], namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: demo}}}]}
 `, stored, injected, old, operation)
 	}
-	const vouches = "caBundle does not vouch for: Secret ops/guard-tls, "
+	const vouches = "is not trusted by caBundle: Secret ops/guard-tls, "
 	for name, tc := range map[string]struct {
 		stored    string
 		operation string
