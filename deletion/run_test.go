@@ -155,7 +155,7 @@ func TestRecreated(t *testing.T) {
 		f.uid = "2"
 		return true, nil
 	}}
-	if err := r.Execute(t.Context()); err == nil || !strings.Contains(err.Error(), "was deleted and created again") || len(f.did) > 0 {
+	if err := r.Execute(t.Context()); err == nil || !strings.Contains(err.Error(), "was recreated") || len(f.did) > 0 {
 		t.Errorf("got %v, %q", err, f.did)
 	}
 }

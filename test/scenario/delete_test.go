@@ -110,7 +110,7 @@ spec:
 	}
 	d.answer(t, "y")
 	d.ends(t, 2)
-	if says := d.stderr.String(); !strings.Contains(says, "was deleted and created again: the new one is left alone, and the run ends") {
+	if says := d.stderr.String(); !strings.Contains(says, "was recreated: the new one is left alone, and the run ends") {
 		t.Errorf("output about the recreated object: %q", says)
 	}
 	if has := kubectl("get gizmo/b -n delete-anew -o jsonpath={.metadata.finalizers[0]}{.metadata.deletionTimestamp}"); has != "delete.test/cleanup" {
