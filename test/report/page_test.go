@@ -149,8 +149,8 @@ addEventListener("load", async () => {
 });`
 	var seen struct {
 		All, Matches, AtRisk, Nodes, Images int
-		Said, Copied, Evil                string
-		Unfolded, Offered, Overflows      bool
+		Said, Copied, Evil                  string
+		Unfolded, Offered, Overflows        bool
 	}
 	readAnswer(t, open(t, writePage(t, sample(evil, 20), script), "--virtual-time-budget=20000", "--dump-dom"), &seen)
 	if seen.All != 20 || seen.Matches != 1 || seen.AtRisk != 3 || seen.Nodes != 0 || seen.Said != "3 of 20 objects are shown" {
