@@ -20,7 +20,6 @@ type (
 	Try       = refusals.Try
 )
 
-// Dialing is refusals.Dialing.
 func Dialing(dial refusals.Dial) Try { return refusals.Dialing(dial) }
 
 // TryCertificates tries the due backends that deletions depend on; for nil all.

@@ -170,7 +170,6 @@ func (w *World) apply(res Resource, obj runtime.Object, added bool) error {
 	return nil
 }
 
-// Remove removes one object.
 func (w *World) Remove(res Resource, obj runtime.Object) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

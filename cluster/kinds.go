@@ -120,11 +120,9 @@ var scheme = func() *runtime.Scheme {
 	return s
 }()
 
-// Kind is a built-in kind.
 type Kind = facts.Kind
 
 // Builtin returns the built-in kinds, which must not be changed.
 func Builtin() []Kind { return facts.Builtin() }
 
-// BuiltinGroups returns the built-in API groups.
 func BuiltinGroups() []string { return slices.Clone(facts.BuiltinGroups()) }

@@ -29,7 +29,6 @@ import (
 	"github.com/termguard/termguard/internal/background"
 )
 
-// Resource is a served kind.
 type Resource = facts.Resource
 
 // Types of the document.
@@ -47,7 +46,6 @@ const (
 	Unasked = ownership.Unasked // unknown without a cluster
 )
 
-// OwnerAnnotation is ownership.Annotation.
 const OwnerAnnotation = ownership.Annotation
 
 // Options configure a World. The zero value works.
@@ -139,7 +137,7 @@ type World struct {
 	keepers    map[string][]facts.Keeper // by resource
 
 	within string
-	// asked has the errors of objects requested by name.
+	// requested has the errors of objects requested by name.
 	requested map[references.Thing]error
 }
 
@@ -389,7 +387,6 @@ func (n named) Undefined(kind schema.GroupKind) bool {
 	return true
 }
 
-// Lets reports whether RBAC allows a deed to the account "namespace/name", "" for the finalizer's owner.
 func (n named) Allows(finalizer, resource, namespace string, operation catalog.Operation, account string) (lets, ok bool, only []references.Thing) {
 	on, actors := n.w.ownership.Resource(operation.Kind), []string{account}
 	if account == "" {
@@ -522,7 +519,6 @@ func (w *World) SetLearned(m learned.Memory) {
 	w.nodes.SetStops(m.Stops())
 }
 
-// SetLeases replaces the leases.
 func (w *World) SetLeases(list []coordinationv1.Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
