@@ -37,7 +37,7 @@ const Autoscaled = "termguard.dev/autoscaled"
 // Budgets kept per namespace, and listed per pod.
 const maxBudgets, maxPerPod = 500, 5
 
-// Part is the part of the facts about evictions. It is not safe for concurrent use.
+// Part is the facts about evictions. It is not safe for concurrent use.
 type Part struct {
 	options Options
 	doc     facts.Document
@@ -50,8 +50,7 @@ type Part struct {
 type Options struct {
 	// Manifests means that the facts list what budgets allow, and no pods, since none run.
 	Manifests bool
-	// MaxNames bounds the names listed per group of pods.
-	MaxNames int
+	MaxNames  int
 	// Sight records namespaces with more budgets than are kept.
 	Sight *facts.Sight
 }
@@ -63,7 +62,6 @@ type pod struct {
 	*facts.One[alike]
 }
 
-// Named implements facts.Named.
 func (o pod) Named() string { return o.name }
 
 type alike struct {
@@ -89,7 +87,6 @@ func New(doc facts.Document, options Options) *Part {
 	return p
 }
 
-// Keepers returns the part's keepers.
 func (p *Part) Keepers() []facts.Keeper {
 	return []facts.Keeper{
 		facts.Keep("pods", p.KeepPod, p.ForgetPod),
@@ -121,7 +118,6 @@ func ready(o *corev1.Pod) bool {
 	})
 }
 
-// ForgetPod undoes KeepPod.
 func (p *Part) ForgetPod(key types.NamespacedName) {
 	if o := p.pods.At(key); o != nil {
 		p.alike.Drop(o.One)
@@ -129,7 +125,6 @@ func (p *Part) ForgetPod(key types.NamespacedName) {
 	}
 }
 
-// KeepBudget records a PodDisruptionBudget.
 func (p *Part) KeepBudget(o *policyv1.PodDisruptionBudget) bool {
 	if p.options.Manifests {
 		if o.Status.ExpectedPods > 0 {
@@ -166,7 +161,6 @@ func (p *Part) writeBudget(o *policyv1.PodDisruptionBudget) {
 	p.doc.Put(status, "budgets", o.Namespace, o.Name)
 }
 
-// ForgetBudget undoes KeepBudget.
 func (p *Part) ForgetBudget(key types.NamespacedName) {
 	in := p.budgets[key.Namespace]
 	delete(in, key.Name)
