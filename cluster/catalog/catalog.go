@@ -252,7 +252,7 @@ func (i *index) add(e *Entry) {
 	}
 }
 
-// Entries returns the entries in order. They must not be changed.
+// Entries returns the entries in order, which must not be changed.
 func (c *Catalog) Entries() []Entry {
 	if c == nil || c.read == nil {
 		return nil

@@ -62,7 +62,6 @@ func (o *Obstacle) check(on []string) (err error) {
 	)
 }
 
-// ObstaclesOf returns the obstacles for a resource.
 func (e *Entry) ObstaclesOf(resource string) []Obstacle {
 	return slices.DeleteFunc(slices.Clone(e.Obstacles), func(o Obstacle) bool { return !concerns(o.Of, resource) })
 }

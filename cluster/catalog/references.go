@@ -91,12 +91,10 @@ type Referrer struct {
 // Named is an object that another names. An empty Namespace is the naming object's.
 type Named struct{ Namespace, Name string }
 
-// NeedsOf returns the needs for an object of a resource.
 func (e *Entry) NeedsOf(resource string) []Need {
 	return holding(e.Needs, resource, func(n *Need) *Reference { return &n.Reference })
 }
 
-// WaitsForOf returns the referrers for an object of a resource.
 func (e *Entry) WaitsForOf(resource string) []Referrer {
 	return holding(e.WaitsFor, resource, func(r *Referrer) *Reference { return &r.Reference })
 }
@@ -145,7 +143,6 @@ func (r *Referrer) Counts(referrer map[string]any) bool {
 // Applies reports whether the owner waits for referrers of this object.
 func (r *Referrer) Applies(object map[string]any) bool { return hold(r.If, object, nil) }
 
-// LongestName bounds names of objects.
 const LongestName = 253
 
 // Names returns the objects that an object names, each once, in order; one of a fixed name even if missing.
