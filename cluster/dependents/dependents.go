@@ -16,7 +16,6 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Part is the facts about dependents.
 type Part struct {
 	limit    int
 	byObject map[object]*link
@@ -36,7 +35,7 @@ type link struct {
 	listed     bool
 }
 
-// New returns a Part that writes into doc, at most limit objects per group.
+// New returns a Part that lists at most limit objects per group.
 func New(doc facts.Document, limit int) *Part {
 	p := &Part{
 		limit: limit, byObject: map[object]*link{}, byUID: map[types.UID]*link{},
@@ -103,7 +102,6 @@ func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object) 
 	return true
 }
 
-// Forget undoes Keep.
 func (p *Part) Forget(resource string, key types.NamespacedName) {
 	at := object{resource, key}
 	l := p.byObject[at]
@@ -134,7 +132,6 @@ func (p *Part) Block(owner types.UID, name string, placed bool, at int, path ...
 	p.propagate(owner)
 }
 
-// Unblock undoes Block.
 func (p *Part) Unblock(owner types.UID, name string, path ...string) {
 	groups, key := p.groups[owner], strings.Join(path, separator)
 	group := groups[key]
@@ -176,7 +173,6 @@ type Finalized struct {
 	*facts.Group
 }
 
-// Blocking returns the finalized dependents of an owner, at any depth.
 func (p *Part) Blocking(owner types.UID) (all []Finalized) {
 	visited := map[types.UID]bool{}
 	for next := []types.UID{owner}; len(next) > 0; next = next[1:] {
@@ -194,7 +190,6 @@ func (p *Part) Blocking(owner types.UID) (all []Finalized) {
 	return all
 }
 
-// HoldsUp reports whether anything in a namespace, "" for all, may block an owner.
 func (p *Part) HoldsUp(namespace string) bool {
 	for _, groups := range p.groups {
 		for key := range groups {
