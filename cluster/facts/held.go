@@ -15,13 +15,11 @@ type Verdict struct {
 	Seen     bool     // to remove it here, or Kubernetes itself does
 }
 
-// Object is an object as the facts name it.
 type Object struct{ Resource, Namespace, Name string }
 
 // Verdicts are an object's verdicts, by finalizer, as policies read them.
 type Verdicts map[string]any
 
-// All returns the verdicts for Go code.
 func (v Verdicts) All() iter.Seq2[string, Verdict] {
 	return func(yield func(string, Verdict) bool) {
 		for finalizer, verdict := range v {
@@ -69,13 +67,11 @@ func (h Holding) Since(name string) (string, bool) {
 	return time.Unix(at, 0).UTC().Format(time.RFC3339), ending
 }
 
-// Namespace is a namespace as Go code reads it.
 type Namespace struct {
 	Labels      map[string]string
 	Terminating bool
 }
 
-// Definition is a definition as Go code reads it.
 type Definition struct {
 	Kind, Singular string
 	Short          []string
@@ -83,7 +79,6 @@ type Definition struct {
 	Served         []string // in its order
 }
 
-// Pod is a pod as Go code reads it.
 type Pod struct {
 	Namespace, Name string
 	Node            string // "" for none

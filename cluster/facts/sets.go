@@ -10,7 +10,6 @@ func (s Sets[K, V]) Add(key K, value V) {
 	s[key][value] = true
 }
 
-// Remove undoes Add.
 func (s Sets[K, V]) Remove(key K, value V) {
 	if delete(s[key], value); len(s[key]) == 0 {
 		delete(s, key)

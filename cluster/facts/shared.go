@@ -34,7 +34,6 @@ func (s Shared[T]) Take(value T) *One[T] {
 	return one
 }
 
-// Drop undoes Take.
 func (s Shared[T]) Drop(one *One[T]) {
 	if one.users--; one.users > 0 {
 		return

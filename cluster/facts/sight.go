@@ -33,7 +33,6 @@ type unseen struct {
 
 type part struct{ resource, namespace string }
 
-// NewSight returns an empty Sight.
 func NewSight(doc Document) *Sight {
 	doc["unseen"] = []any{}
 	return &Sight{doc: doc, unseen: map[string]unseen{}, cut: map[part]string{}, groups: map[string]bool{}}
@@ -45,7 +44,6 @@ func (s *Sight) Hide(res Resource, reason, message string) {
 	s.publish()
 }
 
-// Show undoes Hide.
 func (s *Sight) Show(res Resource) {
 	delete(s.unseen, res.String())
 	s.publish()
@@ -88,7 +86,6 @@ type Hidden struct {
 	Reason     string
 }
 
-// Unseen returns what is hidden.
 func (s *Sight) Unseen() (all []Hidden) {
 	for _, name := range slices.Sorted(maps.Keys(s.unseen)) {
 		all = append(all, Hidden{Resource: name, Namespaced: s.unseen[name].namespaced, Reason: s.unseen[name].reason})
