@@ -125,7 +125,6 @@ func (h Histogram) durations() (d Durations, ok bool) {
 	return d, len(h) > 0
 }
 
-// FinalizerKey is a finalizer on a resource.
 type FinalizerKey struct{ Finalizer, Resource string }
 
 // Durations returns how long trusted owners took, by namespace, "" for the others. A namespaced owner counts
@@ -171,7 +170,6 @@ const MaxStops = 1000
 
 type stopKey struct{ namespace, workload string }
 
-// AddStop adds an observation.
 func (m *Memory) AddStop(s Stop) {
 	if len(s.Took) == 0 {
 		return

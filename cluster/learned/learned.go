@@ -57,7 +57,6 @@ type Owner struct {
 	Last  time.Time `json:"last"`
 }
 
-// Account is Account of the identity.
 func (o Owner) Account() string { return Account(o.Identity) }
 
 // Account returns the service account behind a user name as "namespace/name", or "".
@@ -122,7 +121,6 @@ func (m *Memory) Clone() Memory {
 	return Memory{owners: maps.Clone(m.owners), stops: maps.Clone(m.stops)}
 }
 
-// Empty reports whether nothing is remembered.
 func (m *Memory) Empty() bool { return len(m.owners)+len(m.stops) == 0 }
 
 // Knows reports whether news change no verdict: all is remembered, trusted, and seen within the last hour.
@@ -136,7 +134,6 @@ func (m *Memory) Knows(news Memory) bool {
 	return m.knowsStops(news)
 }
 
-// Scope is a finalizer on a resource in a namespace.
 type Scope struct{ Finalizer, Resource, Namespace string }
 
 // Local returns the scopes that count in one namespace only.
