@@ -17,7 +17,6 @@ import (
 	"github.com/termguard/termguard/cluster/facts"
 )
 
-// Discovered is the result of a discovery.
 type Discovered struct {
 	Groups []*metav1.APIGroup
 	Lists  []*metav1.APIResourceList
@@ -93,8 +92,8 @@ func unknownResources(group string) cluster.Resource {
 	return cluster.Resource{GroupVersionResource: schema.GroupVersionResource{Group: group, Resource: "*"}, Namespaced: true}
 }
 
-// wantedResources selects all deletable and listable resources, in their groups' preferred versions or the
-// reducers'. older has the versions of resources that are not served in the reducers'.
+// feedsOf selects all deletable and listable resources, in their groups' preferred versions or the reducers'.
+// older has the versions of resources that are not served in the reducers'.
 func feedsOf(lists []*metav1.APIResourceList, preferred map[string]string) (feeds map[string]feed, older map[string][]string) {
 	feeds, older = map[string]feed{}, map[string][]string{}
 	for _, list := range lists {

@@ -73,7 +73,6 @@ var eventSelector = func() string {
 // (docs/limits.md). Some Events are read as evidence.
 var unwatched = sets.New("events.events.k8s.io", "leases.coordination.k8s.io")
 
-// Cluster keeps a World up to date with a cluster.
 type Cluster struct {
 	world      *cluster.World
 	options    cluster.Options
@@ -115,7 +114,6 @@ func Over(transport http.RoundTripper) *rest.Config {
 	return &rest.Config{Host: "http://snapshot", Transport: transport, QPS: -1}
 }
 
-// New returns a Cluster that, once it is run, reads into world.
 func New(config *rest.Config, world *cluster.World, log *slog.Logger) (*Cluster, error) {
 	config = unhurried(config)
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return impatient{rt} })
