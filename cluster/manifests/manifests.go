@@ -32,10 +32,9 @@ type Set struct {
 	// Elsewhere returns a namespace's workloads and autoscalers in other sets, for budgets that select none
 	// here; it may be nil.
 	Elsewhere func(namespace string) []*unstructured.Unstructured
-	// Others reports whether other sets run a workload of the catalog; it may be nil.
+	// Others and Owner are as in cluster.Manifests.
 	Others func(catalog.Workload) bool
-	// Owner is as in cluster.Manifests.
-	Owner func(finalizer, resource, owner string) string
+	Owner  func(finalizer, resource, owner string) string
 }
 
 // Apply returns the facts about a cluster after a set was applied: workloads have ready pods, their Services
