@@ -202,7 +202,6 @@ func (p *Part) listDriverless(o *pod, u *use) {
 	}
 }
 
-// Lacks returns the CSI and DRA drivers that pods on a node need, and that it lacks.
 func (p *Part) Lacks(node string) (csi, dra []string) {
 	for o := range p.hosts[node].pods() {
 		if u := o.uses(); u != nil {

@@ -78,7 +78,6 @@ func (p *Part) dropOldest(node string) {
 	p.options.Dropped(oldest)
 }
 
-// ForgetEvent undoes KeepEvent.
 func (p *Part) ForgetEvent(key types.NamespacedName) {
 	if s, kept := p.kubeletEvents[key]; kept {
 		delete(p.kubeletEvents, key)

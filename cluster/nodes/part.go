@@ -20,7 +20,7 @@ type Options struct {
 	Dependents *dependents.Part
 }
 
-// Part is the part of the facts about nodes. Only NeedsKubelet is safe for concurrent use.
+// Part is the facts about nodes. Only NeedsKubelet is safe for concurrent use.
 type Part struct {
 	options Options
 	doc     facts.Document
@@ -42,7 +42,6 @@ type Part struct {
 	goneDirty    bool                  // nodes were added, removed, or are newly waited for since the last Settle
 }
 
-// New returns an empty Part that writes into doc.
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{
 		"nodes", "notReady", "daemonsets", "csidrivers", "storage",
@@ -62,7 +61,6 @@ func New(doc facts.Document, options Options) *Part {
 	return p
 }
 
-// Keepers returns the part's keepers.
 func (p *Part) Keepers() []facts.Keeper {
 	return []facts.Keeper{
 		facts.Rows("nodes", p.nodes, readinessOf, p.nodeChanged),
@@ -89,7 +87,6 @@ func (p *Part) Settle(yield func()) {
 	p.settleGone()
 }
 
-// NeedsKubelet reports whether deleted pods in a namespace wait for their kubelet.
 func (p *Part) NeedsKubelet(namespace string) bool {
 	in := p.spaces[namespace]
 	return in != nil && in.waits > 0

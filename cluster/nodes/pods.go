@@ -24,7 +24,6 @@ type pod struct {
 	special *special // nil for most
 }
 
-// Named implements facts.Named.
 func (o *pod) Named() string { return o.name }
 
 type alike struct {
@@ -90,7 +89,6 @@ func (o *pod) leaves() *leaving {
 	return o.special.leaves
 }
 
-// KeepPod records a pod.
 func (p *Part) KeepPod(o *corev1.Pod) bool {
 	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	of, special := alikeOf(o), specialOf(o)
@@ -134,7 +132,6 @@ func (p *Part) count(o *pod, by int) {
 	}
 }
 
-// ForgetPod undoes KeepPod.
 func (p *Part) ForgetPod(key types.NamespacedName) {
 	entry := p.pod(key)
 	if entry == nil {
@@ -261,7 +258,6 @@ func (p *Part) record(o *pod) map[string]any {
 	return entry
 }
 
-// Pods returns the pods of a namespace, "" for all.
 func (p *Part) Pods(namespace string) iter.Seq[facts.Pod] {
 	return func(yield func(facts.Pod) bool) {
 		spaces := p.spaces
@@ -281,7 +277,6 @@ func (p *Part) Pods(namespace string) iter.Seq[facts.Pod] {
 	}
 }
 
-// Pod returns a pod; false if there is none.
 func (p *Part) Pod(key types.NamespacedName) (facts.Pod, bool) {
 	if o := p.pod(key); o != nil {
 		return o.row(), true
@@ -297,7 +292,6 @@ func (o *pod) row() facts.Pod {
 	}
 }
 
-// LongestGrace returns the longest grace period of the pods that run in a namespace, in seconds.
 func (p *Part) LongestGrace(namespace string) (longest int) {
 	if in := p.spaces[namespace]; in != nil {
 		for seconds := range in.stops {

@@ -36,7 +36,6 @@ func (p *Part) KeepReport(r report.Report) {
 	}
 }
 
-// ForgetReport undoes KeepReport.
 func (p *Part) ForgetReport(node string) { p.doc.Prune("probes", node) }
 
 // ForgetReports forgets the reports of nodes until it is undone.

@@ -60,7 +60,6 @@ func (p *Part) SetStops(took map[string]map[string]learned.Durations) {
 	p.doc["stops"] = map[string]any(stops)
 }
 
-// Took returns how long the pods of a workload ("Kind/name") took to stop.
 func (p *Part) Took(namespace, workload string) (d learned.Durations, seen bool) {
 	d, seen = p.took[namespace][workload]
 	return d, seen
