@@ -38,7 +38,7 @@ func (p *Part) Resource(kind schema.GroupKind) string {
 func (p *Part) Defined(resource string) bool { return p.definition(resource).kind != "" }
 
 // Lets reports whether RBAC gives an account a verb on all of a resource's objects in a namespace, and the
-// only role and binding for it. known is false if something else may allow it.
+// only role and binding for it. ok is false if something else may allow it.
 func (p *Part) Lets(account, verb, resource, namespace string) (lets, ok bool, only []Right) {
 	if p.options.Manifests || p.hidesGrants() || !p.rbacInForce() && len(p.bindingsOf[account]) == 0 {
 		return false, false, nil

@@ -61,7 +61,6 @@ func (p *Part) Keep(resource string, key types.NamespacedName, m metav1.Object, 
 	return finalized || linked || task
 }
 
-// Forget undoes Keep.
 func (p *Part) Forget(resource string, key types.NamespacedName) {
 	p.forgetFinalizers(resource, key)
 	p.setLink(resource, key, link{})
@@ -157,7 +156,6 @@ func (p *Part) controllers() facts.Section {
 	}
 }
 
-// Controller returns the controller of a finalized object, or the zero value.
 func (p *Part) Controller(resource string, key types.NamespacedName) (by facts.Object) {
 	h := p.holding(resource, key)
 	if h == nil || h.controller.name == "" {
@@ -215,7 +213,6 @@ func (p *Part) release(resource string, key types.NamespacedName, h *holding) {
 	}
 }
 
-// Holdings returns the finalized objects of a resource, "" for all, in a namespace.
 func (p *Part) Holdings(namespace, resource string) (all []facts.Holding) {
 	for b := range p.grouped[namespace] {
 		if resource == "" || b.verdict.key.resource == resource {
@@ -246,10 +243,8 @@ func (p *Part) HoldingOf(d dependents.Finalized) facts.Holding {
 	return facts.Holding{}
 }
 
-// Holding returns the namespaces with finalized objects; "" for cluster-scoped ones.
 func (p *Part) Holding() []string { return slices.Sorted(maps.Keys(p.grouped)) }
 
-// Owners returns the owner of each finalizer; "" if it is unknown, or if objects differ.
 func (p *Part) Owners() map[string]string {
 	owners := map[string]string{}
 	for key, v := range p.verdicts {

@@ -56,7 +56,6 @@ type judgement struct {
 	lease string
 }
 
-// owned returns the judgement for Go code.
 func (j judgement) owned() facts.Verdict {
 	v := facts.Verdict{State: j.state, Owner: j.owner, Clears: j.clears, Evidence: append([]string{}, j.evidence...), Seen: j.state == Alive && j.seen}
 	for _, wl := range j.workloads {

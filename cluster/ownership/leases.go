@@ -62,7 +62,6 @@ func inOrder[V any](all map[string]V) iter.Seq[V] {
 	}
 }
 
-// SetLeases replaces the leases.
 func (p *Part) SetLeases(list []coordinationv1.Lease) {
 	now := p.options.Now()
 	leases := map[string]lease{}

@@ -59,7 +59,6 @@ func (p *Part) Settings() (all []Setting) {
 	return all
 }
 
-// TakeSettings replaces the values of all settings.
 func (p *Part) TakeSettings(values map[Setting]string) {
 	if maps.Equal(values, p.settings) {
 		return

@@ -92,7 +92,6 @@ type Part struct {
 	acts               int
 }
 
-// New returns an empty Part that writes into doc.
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{"finalized", "finalizers", "spread", "removers", "terminating", "durations"} {
 		doc[section] = map[string]any{}
@@ -112,7 +111,6 @@ func New(doc facts.Document, options Options) *Part {
 	return p
 }
 
-// Keepers returns the part's keepers.
 func (p *Part) Keepers() []facts.Keeper {
 	return append(p.workloadKeepers(),
 		facts.Rows("namespaces", p.leaving, func(o *corev1.Namespace) (goes, kept bool) {
@@ -143,20 +141,16 @@ func mark[R any](dirty *bool) func(types.NamespacedName, R, R) {
 	return func(types.NamespacedName, R, R) { *dirty = true }
 }
 
-// Unsettle makes the next Settle update everything.
 func (p *Part) Unsettle() { p.dirty, p.grantsDirty = true, true }
 
-// SetVersion sets the API server's gitVersion.
 func (p *Part) SetVersion(git string) {
 	if p.version != git {
 		p.version, p.dirty = git, true
 	}
 }
 
-// UpdateVisibility records that visibility has changed.
 func (p *Part) UpdateVisibility() { p.dirty = true }
 
-// SetLearned replaces the memory, which must not be changed any more.
 func (p *Part) SetLearned(m learned.Memory) {
 	p.learned = m
 	p.dirty = true
@@ -173,7 +167,6 @@ func (p *Part) SetLearned(m learned.Memory) {
 	}
 }
 
-// Took returns how long owners took to remove a finalizer in a namespace, else in several, if that was seen.
 func (p *Part) Took(finalizer, resource, namespace string) (d learned.Durations, seen bool) {
 	took := p.took[learned.FinalizerKey{Finalizer: finalizer, Resource: resource}]
 	if d, seen = took[namespace]; !seen {
@@ -218,7 +211,6 @@ func (p *Part) Ownership(obj metav1.Object, res schema.GroupResource, specFinali
 	return verdicts
 }
 
-// Declares reports whether objects in a namespace declare their owner.
 func (p *Part) Declares(namespace string) bool { return p.declared[namespace] > 0 }
 
 // Undeclared returns the document without a namespace's declarations.

@@ -19,7 +19,6 @@ import (
 // task is a Job, a pod or a RoleBinding.
 type task struct{ resource, name string }
 
-// made is what is kept of a task.
 type made struct {
 	by      controller
 	failure string // of a pod

@@ -156,7 +156,6 @@ type runningPod struct {
 	*facts.One[running]
 }
 
-// Named implements facts.Named.
 func (r runningPod) Named() string { return r.name }
 
 type running struct {
