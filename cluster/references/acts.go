@@ -97,7 +97,6 @@ func (p *Part) visitActs(id Thing, acts []act, isThere func(types.NamespacedName
 	}
 }
 
-// Definitions is the resource of definitions.
 const Definitions = "customresourcedefinitions.apiextensions.k8s.io"
 
 // undefined returns one act on each unserved kind: the owner retries its discovery for ever.

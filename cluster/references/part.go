@@ -30,7 +30,7 @@ type World interface {
 	// Undefined reports whether a kind is not served for lack of a definition.
 	Undefined(kind schema.GroupKind) bool
 	// Allows reports whether an owner has the right to an operation, as a service account, or as itself if that is "",
-	// and the roles and bindings without which it would not. known is false if the facts do not show it.
+	// and the roles and bindings without which it would not. ok is false if the facts do not show it.
 	Allows(finalizer, resource, namespace string, operation catalog.Operation, account string) (lets, ok bool, only []Thing)
 }
 
@@ -47,9 +47,8 @@ type Options struct {
 	Catalog *catalog.Catalog
 	// Manifests says that the objects are manifests: others may exist, and references among them are ordinary.
 	Manifests bool
-	// MaxNames bounds the names that the facts hold of a group.
-	MaxNames int
-	World    World
+	MaxNames  int
+	World     World
 }
 
 type need struct {
@@ -132,7 +131,6 @@ type Part struct {
 	rights     int
 }
 
-// New returns an empty Part that writes into doc.
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{"needs", "needed", "unallowed", "inUse", "awaited", "referrers", "onNode"} {
 		doc[section] = map[string]any{}
@@ -187,7 +185,6 @@ func (p *Part) Role(resource string) int {
 	return 0
 }
 
-// UpdateVisibility records that visibility has changed.
 func (p *Part) UpdateVisibility() { p.allDirty = true }
 
 // Keep reduces an object to names at once, and reports whether there is anything to forget.
@@ -217,7 +214,6 @@ func (p *Part) Keep(resource string, key types.NamespacedName, obj runtime.Objec
 	return r.named || now != nil || len(n.mentions) > 0
 }
 
-// Forget undoes Keep.
 func (p *Part) Forget(resource string, key types.NamespacedName) {
 	if p.plan.roles[resource] == nil {
 		return
