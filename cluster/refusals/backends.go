@@ -107,7 +107,6 @@ func (p *Part) refreshBackend(name types.NamespacedName) {
 	b.set(state, reason)
 }
 
-// UpdateVisibility updates which resources are hidden.
 func (p *Part) UpdateVisibility() {
 	before := p.hidden
 	for i, resource := range []string{"services", "endpointslices.discovery.k8s.io"} {

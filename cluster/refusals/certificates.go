@@ -230,7 +230,6 @@ func (p *Part) Handshakes() map[string]Handshake {
 	return results
 }
 
-// Unverified lists the webhooks whose certificate is unseen.
 func (p *Part) Unverified(cluster Cluster, requests []*question.Request) (unseen []string) {
 	for _, b := range p.Backends(cluster, requests) {
 		t := p.handshakes[b.Endpoint]
@@ -241,7 +240,6 @@ func (p *Part) Unverified(cluster Cluster, requests []*question.Request) (unseen
 	return unseen
 }
 
-// ShookHands records the result of a handshake.
 func (p *Part) ShookHands(b Backend, t Handshake) {
 	t.at = p.options.Now()
 	p.conversionsDirty = p.conversionsDirty || p.handshakes[b.Endpoint].Distrust != t.Distrust

@@ -21,7 +21,6 @@ const ConversionFailure = "conversion webhook for "
 // pkg/storage/cacher/ready.go).
 const uncached = "storage is (re)initializing"
 
-// ConversionFails reports whether an error has ConversionFailure.
 func ConversionFails(err error) bool {
 	return err != nil && strings.Contains(err.Error(), ConversionFailure)
 }
@@ -168,7 +167,6 @@ func (p *Part) definitionFacts(_ string, d definition) any {
 	return record
 }
 
-// Definition returns the definition of a resource; false if there is none.
 func (p *Part) Definition(resource string) (facts.Definition, bool) {
 	d, exists := p.definitions[named(resource)]
 	return d.Definition, exists
@@ -193,7 +191,6 @@ func (p *Part) SetConversionError(resource, message string) {
 	}
 }
 
-// Converts reports whether a webhook converts the objects of a definition.
 func (p *Part) Converts(definition string) bool { return p.converters[definition] != nil }
 
 // ConvertsFrom reports whether deletions anywhere may need a conversion webhook in this namespace.
@@ -202,7 +199,6 @@ func (p *Part) ConvertsFrom(namespace string) bool {
 	return served[namespace] != nil
 }
 
-// Unconverted returns the resources whose objects may need a conversion webhook.
 func (p *Part) Unconverted() (resources []facts.Resource) {
 	for _, name := range slices.Sorted(maps.Keys(p.converters)) {
 		if c := p.converters[name]; c.converts(c.stored) {

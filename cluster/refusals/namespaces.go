@@ -55,7 +55,6 @@ func (p *Part) namespaceChanged(key types.NamespacedName, _, now namespace) {
 	p.setStatement(key, now.said)
 }
 
-// Namespace returns a namespace; false if there is none.
 func (p *Part) Namespace(name string) (facts.Namespace, bool) {
 	n, exists := p.namespaces[named(name)]
 	return facts.Namespace{Labels: n.labels, Terminating: n.record["deletionTimestamp"] != nil}, exists

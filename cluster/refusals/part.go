@@ -83,7 +83,6 @@ type Part struct {
 	podsAmong bool      // pods are deleted among the rest, in no order
 }
 
-// New returns an empty Part that writes into doc.
 func New(doc facts.Document, options Options) *Part {
 	for _, section := range []string{"apiservices", "webhooks", "admissionpolicies", "blocked", "selfBlocked", "denied", "unconverted", "conversionsFrom"} {
 		doc[section] = map[string]any{}
@@ -109,7 +108,6 @@ func New(doc facts.Document, options Options) *Part {
 	return p
 }
 
-// Keepers returns the part's keepers.
 func (p *Part) Keepers() []facts.Keeper {
 	const registration = ".admissionregistration.k8s.io"
 	return []facts.Keeper{
@@ -172,7 +170,6 @@ func (p *Part) SetPodsFirst(first bool) {
 	p.podsAmong = !first
 }
 
-// Unsettle makes the next Settle update everything.
 func (p *Part) Unsettle() { p.hooksDirty, p.conversionsDirty = true, true }
 
 // OnlyManifests says that all objects are manifests: a backend without endpoints among them may have some in

@@ -48,7 +48,6 @@ func (l Lookup) Usable(namespaced, served bool) error {
 	return nil
 }
 
-// Found is the result of a Lookup.
 type LookupResult struct {
 	Objects []*unstructured.Unstructured
 	// Err says why the API server cannot use such parameters.
@@ -137,7 +136,6 @@ func (b boundPolicy) parameters(namespace string) ([]runtime.Object, error) {
 	return params, nil
 }
 
-// AskForObjects enables lookups of the objects of requests: in one namespace, or in all if it is "".
 func (p *Part) AskForObjects(namespace string) {
 	p.reading.withObjects, p.reading.within, p.hooksDirty = true, namespace, true
 }
@@ -149,7 +147,6 @@ func (p *Part) Lookups() []Lookup {
 	})
 }
 
-// TakeIn replaces the results of all lookups.
 func (p *Part) TakeIn(results map[Lookup]LookupResult) {
 	if maps.EqualFunc(results, p.reading.results, LookupResult.equal) {
 		return

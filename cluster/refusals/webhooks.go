@@ -415,10 +415,8 @@ func (p *Part) owners(finalizers []string) (owners []user.Info) {
 	return owners
 }
 
-// Webhooks returns the keys of all webhooks, TYPE/CONFIGURATION/NAME.
 func (p *Part) Webhooks() []string { return slices.Sorted(maps.Keys(p.doc.Child("webhooks"))) }
 
-// Fronts returns the APIServices and fail-closed webhook configurations, with the workloads that must run.
 func (p *Part) Fronts() map[facts.Object][]facts.Object {
 	fronts := map[facts.Object][]facts.Object{}
 	for key, s := range p.apiServices {
@@ -433,7 +431,6 @@ func (p *Part) Fronts() map[facts.Object][]facts.Object {
 	return fronts
 }
 
-// configuration is a webhook configuration.
 type configuration struct {
 	webhooks []admissionv1.ValidatingWebhook // a mutating one has their fields
 	records  []map[string]any
