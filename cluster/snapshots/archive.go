@@ -51,7 +51,6 @@ type row struct {
 	whole     bool // more than its metadata
 }
 
-// Answer is an API server's.
 type Answer struct {
 	Type string          `json:"type,omitempty"`
 	Code int             `json:"code"`

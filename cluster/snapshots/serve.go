@@ -65,7 +65,7 @@ func (p place) path() string {
 	return path
 }
 
-// asked identifies a request, apart from its page.
+// requested identifies a request, apart from its page.
 func requested(u *url.URL) string {
 	query := u.Query()
 	return scope(u.Path, query.Get("labelSelector"), query.Get("fieldSelector"))
