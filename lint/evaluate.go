@@ -19,7 +19,6 @@ import (
 	"github.com/termguard/termguard/question"
 )
 
-// evaluator evaluates the manifests of a set.
 type evaluator struct {
 	*sets.Manifests
 	run      *run

@@ -24,7 +24,6 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// Options configure a run.
 type Options struct {
 	Input sets.Options
 	// Snapshot is a file of "termguard snapshot".
@@ -174,7 +173,6 @@ func (r *run) lint(ctx context.Context, s *sets.Set) error {
 // ErrPanic is a defect of lint, which must not lose other findings.
 var ErrPanic = errors.New("termguard failed, which is a defect of its own: please report it")
 
-// CatchPanic turns a panic into an ErrPanic.
 func CatchPanic(work func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

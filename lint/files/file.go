@@ -19,7 +19,6 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// File is one input.
 type File struct {
 	// Name is the name in findings, with forward slashes.
 	Name string
@@ -109,7 +108,6 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// Contents are the contents of a document.
 type Contents struct {
 	Objects  []*Object
 	Plain    int // no Kubernetes objects

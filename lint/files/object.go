@@ -34,7 +34,6 @@ func (p Place) Compare(q Place) int {
 	return cmp.Or(cmp.Compare(p.File, q.File), cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column), cmp.Compare(p.Rendered, q.Rendered))
 }
 
-// Text is the text of a document.
 type Text struct {
 	File   *File
 	Source string // the file that it was rendered from, as a comment says, or ""
@@ -217,7 +216,6 @@ func splitField(field string) (segments []string) {
 	return segments
 }
 
-// extents calls visit with each child's first and last line.
 func extents(node *yaml.Node, last int, visit func(node *yaml.Node, from, to int)) {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -407,7 +405,6 @@ func (o *Object) IsRecord() bool {
 	return true
 }
 
-// Finalizers returns the finalizers in the manifest.
 func (o *Object) Finalizers() []string {
 	list := o.at("metadata", "finalizers")
 	if list == nil || list.Kind != yaml.SequenceNode {

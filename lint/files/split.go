@@ -13,8 +13,8 @@ type document struct {
 	line   int // the first in the file, from 1
 	// source is the FILE of Helm's comment "# Source: FILE".
 	source string
-	// shortened says that a CustomResourceDefinition's schemas, most bytes of real manifests, were left out:
-	// no policy reads them. Their lines are empty, to keep the numbers of others.
+	// shortened says that a CustomResourceDefinition's schemas, most bytes of real manifests, were left out.
+	// Their lines are empty, to keep the numbers of others.
 	shortened bool
 
 	content    bool // more than comments

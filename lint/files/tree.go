@@ -53,7 +53,6 @@ func Real(path string) string {
 	return path
 }
 
-// ErrOutside is for a path that leads out of a tree.
 var ErrOutside = errors.New("leads out of it")
 
 // Inside returns an error that wraps ErrOutside unless path, an absolute one, is below root after following

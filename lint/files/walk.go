@@ -25,7 +25,6 @@ type Directory struct {
 	Templates     int
 }
 
-// Files returns the manifests of a folder.
 func (d *Directory) Files() []*File {
 	files := make([]*File, 0, len(d.Manifests))
 	for _, base := range d.Manifests {
@@ -34,7 +33,6 @@ func (d *Directory) Files() []*File {
 	return files
 }
 
-// Split returns a folder with the selected manifests, and one with the rest.
 func (d *Directory) Split(selects func(base string) bool) (selected, rest *Directory) {
 	a, b := *d, *d
 	a.Manifests, b.Manifests = nil, nil
@@ -51,7 +49,6 @@ func (d *Directory) Split(selects func(base string) bool) (selected, rest *Direc
 // kustomizations are from sigs.k8s.io/kustomize/api/konfig, RecognizedKustomizationFileNames.
 var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
-// IsKustomization takes a file's name.
 func IsKustomization(name string) bool { return slices.Contains(kustomizations, name) }
 
 // ignoredFolders have no manifests of their owner.
@@ -130,7 +127,6 @@ func (e Exclude) Matches(file string, folder bool) bool {
 	return excluded
 }
 
-// Search is a search for manifests.
 type Search struct {
 	// Root is the folder that symbolic links may not leave.
 	Root    string

@@ -25,7 +25,6 @@ type Report struct {
 	Rel func(file string) string
 }
 
-// Format writes a report.
 type Format func(Report, io.Writer) error
 
 // Formats returns the formats by name, Text without color.

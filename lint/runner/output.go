@@ -15,7 +15,6 @@ import (
 	"github.com/termguard/termguard/lint/settings"
 )
 
-// Formats lists the formats of Options.Outputs.
 func Formats() []string { return report.Names() }
 
 type output struct{ format, file string }

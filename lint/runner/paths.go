@@ -81,7 +81,6 @@ func (r *runner) root() string {
 	return cmp.Or(files.Root(r.folder(r.Input.Paths[0])), r.configurationFolder(), r.Input.Dir)
 }
 
-// patternRoot returns the base of patterns in the configuration.
 func (r *runner) patternRoot() string { return cmp.Or(r.configurationFolder(), r.root()) }
 
 // configurationFolder returns "" if the configuration is none of the linted files' author.

@@ -53,7 +53,6 @@ type Options struct {
 	Bound func(bytes uint64)
 }
 
-// ErrFindings is returned by a completed run with findings.
 var ErrFindings = errors.New("there are findings")
 
 const (

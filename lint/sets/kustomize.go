@@ -54,7 +54,6 @@ func ReadSmall(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// ReadKustomization reads the file of a folder.
 func ReadKustomization(d *files.Directory) (k Kustomization, err error) {
 	k.directory = d
 	text, err := ReadSmall(filepath.Join(d.Path, d.Kustomization))

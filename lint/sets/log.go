@@ -30,7 +30,6 @@ type Counts struct {
 	Tests     int `json:"tests"`   // left out, as only tests read them
 }
 
-// Stop ends changes.
 func (l *Log) Stop() {
 	l.Record(func() { l.stopped = true })
 }
@@ -44,12 +43,10 @@ func (l *Log) Record(change func()) {
 	}
 }
 
-// AddProblem adds an input that could not be read, or only in part.
 func (l *Log) AddProblem(at files.Place, message string) {
 	l.Record(func() { l.Problems = append(l.Problems, files.Problem{Place: at, Message: message}) })
 }
 
-// AddNote adds a name to a note.
 func (l *Log) AddNote(kind Note, name string) {
 	l.Record(func() {
 		if l.notes == nil {

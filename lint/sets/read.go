@@ -8,7 +8,6 @@ import (
 	"github.com/termguard/termguard/lint/files"
 )
 
-// Manifests are the content of a set.
 type Manifests struct {
 	*Set
 	Objects     []*files.Object
@@ -95,7 +94,6 @@ func (m *Manifests) add(file *files.File, c files.Contents) {
 	}
 }
 
-// AddTemplate counts a document that is a template.
 func (l *Log) AddTemplate(file *files.File) {
 	l.AddNote(Template, file.Name)
 	l.Record(func() { l.Counts.Skipped++ })

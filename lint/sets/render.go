@@ -20,7 +20,6 @@ import (
 	"github.com/termguard/termguard/lint/files"
 )
 
-// Renderer is the program cmd/termguard-render.
 const Renderer = "termguard-render"
 
 const (

@@ -20,7 +20,6 @@ import (
 	"github.com/termguard/termguard/page"
 )
 
-// Options select what is read.
 type Options struct {
 	// Paths are files, directories, and "-" for Stdin, relative to Dir; findings name them as given.
 	Paths []string
@@ -38,11 +37,10 @@ type Options struct {
 	// Renderer is found.
 	Render bool
 	Values []string
-	// KeepSchemas keeps the schemas of CustomResourceDefinitions, which no built-in policy reads.
+	// KeepSchemas is as in files.File.
 	KeepSchemas bool
 }
 
-// ErrNoInput means that there is nothing to lint.
 var ErrNoInput = errors.New("nothing to lint")
 
 // Input is all sets of a run, and what kustomizations say about their files.
@@ -70,7 +68,6 @@ type Set struct {
 	build       *build             // of its objects; nil if they are in their own files
 }
 
-// Files returns all files of a set.
 func (s *Set) Files() []*files.File {
 	all := slices.Clone(s.given)
 	for _, d := range s.directories {

@@ -25,7 +25,6 @@ import (
 	"github.com/termguard/termguard/policies"
 )
 
-// FileName is the name of a repository's configuration.
 const FileName = ".termguard.yaml"
 
 // maxSize bounds a configuration, in bytes.
@@ -262,7 +261,6 @@ func Or(values []string) string {
 	return strings.Join(values[:last], ", ") + " or " + values[last]
 }
 
-// Off returns the policies that are off.
 func (s *Settings) Off(ids []string) map[string]bool {
 	return config.Enforcement{Default: s.Enforcement.Default, Policies: s.Enforcement.Policies}.Off(ids)
 }

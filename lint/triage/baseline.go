@@ -52,7 +52,6 @@ func NewBaseline(findings []lint.Finding, rel func(file string) string) Baseline
 	return b
 }
 
-// Write writes a baseline for ReadBaseline.
 func (b Baseline) Write(out io.Writer) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
@@ -79,7 +78,6 @@ func ReadBaseline(in io.Reader) (Baseline, error) {
 	return b, nil
 }
 
-// Compare returns the new findings, and the numbers of known and of missing ones.
 func (b Baseline) Compare(findings []lint.Finding) (fresh []lint.Finding, accepted, gone int) {
 	remaining := map[string]bool{}
 	for _, k := range b.Findings {

@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// Ignore ignores some policies.
 type Ignore struct {
 	Policies []string
 	Reason   string

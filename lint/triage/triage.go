@@ -54,7 +54,6 @@ func Policies() []policies.Policy {
 	return all
 }
 
-// Options configure Suppress.
 type Options struct {
 	// Policies of the findings; ignores may name their aliases.
 	Policies []policies.Policy
