@@ -177,7 +177,6 @@ type warningLog struct {
 // maxWarned bounds recorded warnings: the webhook sends 15 per object at most.
 const maxWarned = 1000
 
-// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
 func (w *warningLog) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -28,7 +28,6 @@ type Flags struct {
 	names []Name // in args, without a namespace
 }
 
-// FromFiles reports whether files name the objects.
 func (f *Flags) FromFiles() bool { return len(f.Filenames)+len(f.Kustomize) > 0 }
 
 // Selects reports whether all objects of a type are meant, or those with labels or fields.
@@ -55,10 +54,9 @@ func (f *Flags) Parse(args []string) (err error) {
 	return err
 }
 
-// ErrNoType is for a selection without a type.
 var ErrNoType = errors.New("--selector, --field-selector and --all-namespaces need a TYPE: termguard check pods -l app=web")
 
-// Question returns the question. namespace is of objects without one, and render renders a kustomization.
+// Question gives namespace to objects without one.
 func (f *Flags) Question(ctx context.Context, s Session, namespace string, stdin io.Reader, render func(ctx context.Context, folder string) (string, error)) (q Question, err error) {
 	switch {
 	case f.Release != "":

@@ -198,7 +198,6 @@ func (s *Subject) hint(ctx context.Context, config *rest.Config) string {
 	return nearest.Hint(s.Name, names(client.Resource(s.Type.GroupVersionResource).Namespace(s.Namespace)))
 }
 
-// Whoami returns the user of requests.
 func Whoami(ctx context.Context, config *rest.Config) (user authenticationv1.UserInfo, err error) {
 	client, err := authenticationclient.NewForConfig(config)
 	if err != nil {

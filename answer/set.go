@@ -110,7 +110,6 @@ const (
 	asList // a line each
 )
 
-// NewAnswer returns an answer without items.
 func NewAnswer(as As) Answer {
 	return Answer{APIVersion: "termguard.dev/v1", Kind: "Answer", As: cmp.Or(as, AsDelete), Verdict: policies.Completes, Missing: []string{}, Plan: []Step{}, Unseen: []policies.Unseen{}}
 }

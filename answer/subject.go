@@ -107,26 +107,22 @@ func (s Subject) guarded() bool {
 	return !slices.Contains(cluster.BuiltinGroups(), s.Type.Group) && child(s.Object, "metadata")["finalizers"] != nil
 }
 
-// Terminating reports whether its deletion has begun.
 func (s Subject) Terminating() bool {
 	return child(s.Object, "metadata")["deletionTimestamp"] != nil
 }
 
-// Contain reports whether a namespace is a target.
 func Contain(targets []Subject, namespace string) bool {
 	return namespace != "" && slices.ContainsFunc(targets, func(t Subject) bool {
 		return t.Type.GroupResource() == question.Namespaces && t.Name == namespace
 	})
 }
 
-// Define reports whether a target defines a resource.
 func Define(targets []Subject, resource schema.GroupResource) bool {
 	return slices.ContainsFunc(targets, func(t Subject) bool {
 		return t.Type.GroupResource() == question.Definitions && t.Name == resource.String()
 	})
 }
 
-// Is reports whether a name is the subject's.
 func (s Subject) Is(n Name) bool {
 	names := append([]string{s.Type.Resource, s.Type.singular, strings.ToLower(s.Type.Kind)}, s.Type.short...)
 	_, called := s.Type.called(strings.ToLower(n.Resource), names)

@@ -37,7 +37,6 @@ var tones = map[policies.Verdict]page.Tone{
 	policies.Refused: page.Bad, policies.Hangs: page.Bad, policies.AtRisk: page.Doubtful, policies.Unknown: page.Doubtful, policies.Completes: page.Good,
 }
 
-// ToneOf returns the tone of a verdict.
 func ToneOf(v policies.Verdict) page.Tone { return tones[v] }
 
 // Page is the answer for people, without limits if full is set.

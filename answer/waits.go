@@ -185,7 +185,6 @@ func (r Item) Unproven() bool {
 	return slices.ContainsFunc(r.WaitsFor, func(w Wait) bool { return len(w.Unproven) > 0 })
 }
 
-// Unproven reports whether any item is.
 func (a Answer) Unproven() bool { return slices.ContainsFunc(a.Items, Item.Unproven) }
 
 func (w Wait) String() string {

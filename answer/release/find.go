@@ -39,7 +39,6 @@ func RecordOf(resource string, object metav1.Object) (Record, bool) {
 
 func (r Record) String() string { return fmt.Sprintf("%s/%s -n %s", r.Resource, r.Name, r.Namespace) }
 
-// Read reads the stored release.
 func (r Record) Read(ctx context.Context, core typedcorev1.CoreV1Interface) (*Release, error) {
 	value, err := r.value(ctx, core)
 	if err != nil {

@@ -84,7 +84,6 @@ func unpack(record []byte) ([]byte, error) {
 	return record, nil
 }
 
-// Uninstall returns the effects of the uninstall of the release.
 func (r *Release) Uninstall() (Uninstall, error) {
 	u, err := Order(r.Manifest, r.ApplyMethod != "")
 	if err != nil {
