@@ -30,7 +30,6 @@ type Hands struct {
 	uids   map[policies.Object]types.UID
 }
 
-// NewHands connects to a cluster.
 func NewHands(config *rest.Config) (*Hands, error) {
 	client, err := answer.Client(config)
 	if err != nil {

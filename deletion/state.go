@@ -99,7 +99,6 @@ type Task struct {
 	Why string `json:"why,omitempty"`
 }
 
-// Outcome returns the result so far.
 func (r *Run) Outcome() Outcome {
 	left := names(r.left)
 	tasks := append([]Task{}, r.skipped...)
