@@ -22,7 +22,6 @@ const (
 	Good
 )
 
-// Page is text in blocks.
 type Page struct{ blocks []block }
 
 type block struct {
@@ -38,7 +37,6 @@ type block struct {
 
 func (b block) text() string { return b.before + b.word + b.after }
 
-// Line adds a line.
 func (p *Page) Line(format string, args ...any) {
 	p.Verdict("", "", Plain, fmt.Sprintf(format, args...))
 }
@@ -59,7 +57,6 @@ func (p *Page) Marked(word string, tone Tone, rest, text string) {
 	p.add(block{below: strings.Repeat(" ", utf8.RuneCountInString(lead)), word: word, tone: tone, after: rest + text})
 }
 
-// Command adds a command for a shell.
 func (p *Page) Command(indent int, command string) {
 	p.add(block{lead: strings.Repeat(" ", indent) + "$ ", after: command, command: true})
 }
@@ -85,10 +82,8 @@ func (p *Page) Excerpt(number int, line string, from, length int, tone Tone) {
 		block{before: strings.Repeat(" ", len(lead)-2) + "| " + blank, word: "^" + strings.Repeat("~", length-1), tone: tone})
 }
 
-// Blank adds an empty line.
 func (p *Page) Blank() { p.blocks = append(p.blocks, block{}) }
 
-// Add adds the blocks of another page.
 func (p *Page) Add(other *Page) { p.blocks = append(p.blocks, other.blocks...) }
 
 // First returns the first line if it has a verdict.
@@ -104,7 +99,6 @@ func (p *Page) add(b block) {
 	p.blocks = append(p.blocks, b)
 }
 
-// Node is a line of a tree.
 type Node struct {
 	Word  string
 	Tone  Tone
@@ -141,7 +135,6 @@ func (p *Page) branches(n *Node, indent string) {
 	}
 }
 
-// Cell is a field of a table.
 type Cell struct {
 	Text string
 	Tone Tone
@@ -237,16 +230,13 @@ var toASCII = strings.NewReplacer("├─", "|-", "└─", "`-", "│", "|")
 // narrowest is the least width for wrapping.
 const narrowest = 20
 
-// String returns the plain text.
 func (p *Page) String() string { return p.In(Style{}) }
 
-// Write writes the page in a style.
 func (p *Page) Write(w io.Writer, s Style) error {
 	_, err := io.WriteString(w, p.In(s))
 	return err
 }
 
-// In returns the text in a style.
 func (p *Page) In(s Style) string {
 	var out strings.Builder
 	for _, b := range p.blocks {
