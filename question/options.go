@@ -15,12 +15,11 @@ var Cascades = map[string]metav1.DeletionPropagation{
 	"orphan":     metav1.DeletePropagationOrphan,
 }
 
-// DeleteOptions returns DeleteOptions with a propagation policy.
 func DeleteOptions(propagation metav1.DeletionPropagation) map[string]any {
 	return map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "propagationPolicy": string(propagation)}
 }
 
-// Background returns the DeleteOptions of kubectl delete without flags.
+// Background is for kubectl delete without flags.
 func Background() map[string]any { return DeleteOptions(metav1.DeletePropagationBackground) }
 
 // FromFlags returns kubectl delete's options. A negative grace period, in seconds, means the object's own; 0

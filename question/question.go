@@ -20,7 +20,6 @@ type Target struct {
 	User authenticationv1.UserInfo
 }
 
-// Delete returns the request that deletes the target.
 func (t Target) Delete(options map[string]any) *Request {
 	r := t.request(admissionv1.Delete, options)
 	r.OldObject = Part(t.Object)
@@ -56,7 +55,6 @@ func (t Target) Create() *Request {
 // createOptions are kubectl's. Read-only.
 var createOptions = map[string]any{"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}
 
-// Edit returns the request that updates the target to after.
 func (t Target) Edit(after map[string]any) *Request {
 	r := t.request(admissionv1.Update, nil)
 	r.OldObject, r.Object = Part(t.Object), Part(after)

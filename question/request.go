@@ -81,7 +81,6 @@ func Review(request admission.Request) (*Request, error) {
 	return r, nil
 }
 
-// Trigger returns the kind of the request.
 func (r *Request) Trigger() Trigger {
 	resource, subresource := r.GroupResource(), r.SubResource
 	switch {
@@ -107,7 +106,6 @@ func (r *Request) EditsFinalizers() bool {
 	return trigger == OnFinalizerEdit || trigger == OnFinalize
 }
 
-// GroupResource returns the resource of the object.
 func (r *Request) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: r.Resource.Group, Resource: r.Resource.Resource}
 }
@@ -136,7 +134,6 @@ func (r *Request) Within() string {
 	return key.Namespace
 }
 
-// Dry reports whether the request is a dry run.
 func (r *Request) Dry() bool { return r.DryRun != nil && *r.DryRun }
 
 // Old returns the object before the request, or nil.
