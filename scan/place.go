@@ -57,7 +57,6 @@ func (p *Place) Subjects() iter.Seq2[Kind, answer.Subject] {
 	}
 }
 
-// Unlisted reports whether some objects of a kind could not be listed.
 func (p *Place) Unlisted(kind Kind) bool { return slices.Contains(p.unlisted, kind) }
 
 // candidate makes its subject when it is needed: a cluster has many.

@@ -31,7 +31,6 @@ const (
 	Terminating Kind = "terminating" // of any other kind
 )
 
-// Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{Namespaces, Definitions, Nodes, Releases, Custom, Claims, Volumes, Terminating}
 }
@@ -64,7 +63,7 @@ type Count struct {
 	Completes int  `json:"completes"`
 }
 
-// Options configure a scan. The zero value evaluates everything.
+// The zero value of Options evaluates everything.
 type Options struct {
 	Of string
 	// Only defaults to all kinds.
@@ -272,7 +271,6 @@ func (c *Count) of(v policies.Verdict) *int {
 	}[v]
 }
 
-// Total returns the sum over all kinds.
 func (s *Scan) Total() (total Count) {
 	for _, c := range s.Counts {
 		total.Objects += c.Objects

@@ -213,7 +213,6 @@ const (
 	FailBroken = "broken" // something broken certainly blocks objects
 )
 
-// FailOn returns the values that Failing takes.
 func FailOn() []string {
 	return []string{FailBroken, string(policies.Refused), string(policies.Hangs), string(policies.AtRisk), string(policies.Unknown), FailNever}
 }
