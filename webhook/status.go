@@ -18,7 +18,6 @@ import (
 // path of a review, and with the right to edit objects there.
 const StatusFinalizer = "termguard.dev/status"
 
-// Status is a replica's.
 type Status struct {
 	Version, Replica string
 	Facts            string // "" if complete

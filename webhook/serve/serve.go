@@ -32,7 +32,6 @@ import (
 	"github.com/termguard/termguard/webhook"
 )
 
-// Options are the operator's settings.
 type Options struct {
 	Config config.Config
 	// Folders are folders or OPA bundles, signed with Key if set. They are reread on change, like ConfigMaps
