@@ -11,7 +11,6 @@ import (
 	"github.com/termguard/termguard/internal/shell"
 )
 
-// Verb is the operation of an Action.
 type Verb string
 
 const (
@@ -75,7 +74,6 @@ func (a *Action) sound() bool {
 	})
 }
 
-// Deletion returns the action that deletes an object.
 func Deletion(o Object) *Action {
 	return &Action{Verb: VerbDelete, Objects: []string{o.In(o.Namespace)}, Namespace: o.Namespace}
 }

@@ -26,7 +26,6 @@ type Facts interface {
 // Document is Facts that never change.
 type Document map[string]any
 
-// View implements Facts.
 func (d Document) View(f func(doc map[string]any)) { f(d) }
 
 // EngineOptions may be zero.
@@ -177,7 +176,6 @@ func (e *Engine) compile(of []Policy) (map[string]*ast.Compiler, error) {
 	return maps.Clone(e.compilers), nil
 }
 
-// Relevant returns the policies that a request concerns.
 func (e *Engine) Relevant(trigger Trigger, input map[string]any, facts Facts) (who []Policy) {
 	facts.View(func(doc map[string]any) {
 		who = subjectOf(input, doc, e.options.Params).concerned(e.on[trigger])
@@ -317,7 +315,6 @@ type clock struct {
 	now      func() time.Time
 }
 
-// Cancel does nothing.
 func (clock) Cancel() {}
 
 // Cancelled implements topdown.Cancel.

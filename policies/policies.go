@@ -24,7 +24,6 @@ import (
 //go:embed termguard.rego kinds.json schema/*.json */*.rego lib/*/*.rego
 var embedded embed.FS
 
-// Embedded returns the built-in policies.
 func Embedded() fs.FS { return namedFS{embedded, "policies"} }
 
 // Digest is the SHA-256 of the built-in policies.
@@ -49,7 +48,6 @@ const (
 	Apply         Trigger = "apply"          // a manifest, before it is applied
 )
 
-// Triggers returns all.
 func Triggers() []Trigger { return []Trigger{Delete, FinalizerEdit, Apply} }
 
 // Certainty is how sure a finding is.
@@ -266,13 +264,11 @@ const (
 
 var promises = map[Promise]string{DeleteAgain: ", then delete again", FinishesItself: ", and the deletion finishes by itself"}
 
-// WithPromise returns the step with a promise.
 func (s Step) WithPromise(then Promise) Step {
 	s.Then, s.Act, s.Do = then, s.Do, s.Do+promises[then]
 	return s
 }
 
-// WithoutPromise is Do without the promise.
 func (s Step) WithoutPromise() string { return cmp.Or(s.Act, s.Do) }
 
 // Says is the verdict in front of a message: "will hang".
@@ -340,7 +336,6 @@ func (r Result) without(ids []string, why string) Result {
 	return r
 }
 
-// PolicyError is an error of one policy.
 type PolicyError struct {
 	Policy string
 	Custom bool // as in Policy
@@ -378,7 +373,6 @@ func (v Verdict) Compare(other Verdict) int {
 	return cmp.Compare(slices.Index(verdicts, v), slices.Index(verdicts, other))
 }
 
-// Worst compares verdicts.
 func Worst(first Verdict, others ...Verdict) Verdict {
 	for _, other := range others {
 		if other.Compare(first) > 0 {

@@ -19,7 +19,6 @@ var scaffolds embed.FS
 
 var policyID = regexp.MustCompile(`^[a-z][a-z0-9]*([_-][a-z0-9]+)*$`)
 
-// ErrExists is Scaffold's.
 var ErrExists = errors.New("there is such a policy already")
 
 // Scaffold creates a policy, with fixtures that pass, below dir, and returns its path. The id may have - or

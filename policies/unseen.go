@@ -19,7 +19,6 @@ func (u Unseen) String() string {
 	return u.Reason
 }
 
-// MarshalText implements encoding.TextMarshaler.
 func (u Unseen) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler, for readers of the text alone.
