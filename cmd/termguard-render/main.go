@@ -72,7 +72,7 @@ type request struct {
 	Root   string   `json:"root"`
 	Dir    string   `json:"dir"`
 	Values []string `json:"values"`
-	// Lenient renders a chart without the charts and values that it lacks.
+	// Lenient is as in lint/sets/render.go.
 	Lenient bool `json:"lenient"`
 }
 

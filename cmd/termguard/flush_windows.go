@@ -6,7 +6,6 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// flush drops unread input.
 func flush(terminal *os.File) {
 	_ = windows.FlushConsoleInputBuffer(windows.Handle(terminal.Fd()))
 }
