@@ -579,7 +579,6 @@ func (l *Lab) AwaitApplied(ctx context.Context, limit time.Duration, manifests s
 	return nil
 }
 
-// Client returns a typed client for Config.
 func (l *Lab) Client() (kubernetes.Interface, error) { return kubernetes.NewForConfig(l.config) }
 
 // ClusterIP is an address on which this machine can listen.

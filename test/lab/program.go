@@ -154,7 +154,6 @@ func Software() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(software)), func(name string) bool { return software[name].long })
 }
 
-// BuildSoftware is Build for published software.
 func BuildSoftware(ctx context.Context, component string, options Options) (string, error) {
 	m, ok := software[component]
 	if !ok {

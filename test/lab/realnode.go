@@ -304,7 +304,6 @@ func (n *RealNode) StartContainerd(ctx context.Context) (err error) {
 	})
 }
 
-// StartKubelet starts the kubelet; see AwaitReady.
 func (n *RealNode) StartKubelet(context.Context) (err error) {
 	cmd := exec.Command(filepath.Join(n.kubelet, "kubelet"), "--config", filepath.Join(n.Dir, "kubelet.yaml"),
 		"--kubeconfig", filepath.Join(n.lab.dir, "node-"+n.Name+".kubeconfig"), "--hostname-override", n.Name,

@@ -39,7 +39,7 @@ import (
 // fields of every pod: its node, the host network and no token.
 type Scenario struct {
 	Name string `json:"-"`
-	// About describes the scenario; for a near miss, the one fact that differs.
+	// About is as in scenario.Scenario.
 	About string `json:"about"`
 	// Own means that the scenario breaks its node.
 	Own bool `json:"own,omitempty"`
@@ -89,7 +89,6 @@ type Scenario struct {
 	Facts []string `json:"facts,omitempty"`
 	// Then are steps to succeed after the deletion, or during the hang.
 	Then []Step `json:"then,omitempty"`
-	// Cure lets a hanging deletion complete.
 	Cure []Step `json:"cure,omitempty"`
 	// Incurable is why only a restart of the node helps.
 	Incurable string `json:"incurable,omitempty"`

@@ -17,8 +17,7 @@ import (
 // Operator is one file of testdata. "$NS" is a unique name for a row, "$KIND" and "$kind" one that is valid
 // for a kind.
 type Operator struct {
-	Name string `json:"-"`
-	// About describes it and its origin in a line.
+	Name  string `json:"-"`
 	About string `json:"about"`
 	// Programs run; the first is the operator.
 	Programs []scenario.Program `json:"programs"`
@@ -38,7 +37,6 @@ type Operator struct {
 	Undecided string `json:"undecided,omitempty"`
 }
 
-// Target is an object of the operator.
 type Target struct {
 	// Name is for rows, by default the type.
 	Name string `json:"name,omitempty"`
@@ -57,7 +55,6 @@ type Target struct {
 	Then []string `json:"then,omitempty"`
 }
 
-// Trap is an additional row.
 type Trap struct {
 	Name string `json:"name"`
 	// Source is a user's report.

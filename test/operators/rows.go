@@ -14,7 +14,6 @@ import (
 	"github.com/termguard/termguard/test/scenario"
 )
 
-// Failed is for an error.
 const Failed = "error"
 
 // Unasked means no call of the webhook.

@@ -21,7 +21,6 @@ type Edit struct {
 	Metadata []string `json:"metadata,omitempty"`
 	// Spec is the new spec.finalizers of a namespace, by PUT on namespaces/finalize.
 	Spec []string `json:"spec,omitempty"`
-	// Then are kubectl commands after it.
 	Then []string `json:"then,omitempty"`
 }
 

@@ -77,7 +77,6 @@ func (g *Guarded) consult(ctx context.Context, s Scenario, args ...string) (Repo
 	return g.CheckSnapshot(ctx, file, args...)
 }
 
-// CheckSnapshot is Check over a snapshot file.
 func (g *Guarded) CheckSnapshot(ctx context.Context, file string, args ...string) (Report, error) {
 	return g.check(ctx, append([]string{"--snapshot", file}, args...)...)
 }

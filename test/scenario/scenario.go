@@ -60,9 +60,8 @@ type Scenario struct {
 	// Stored says that nothing but the webhook connects to webhooks: Secrets show their certificates.
 	Stored bool `json:"stored,omitempty"`
 	// HoursLater makes check read a snapshot as if so old, for long deletions.
-	HoursLater int `json:"hoursLater,omitempty"`
-	// Expect are the correct verdicts.
-	Expect []string `json:"expect"`
+	HoursLater int      `json:"hoursLater,omitempty"`
+	Expect     []string `json:"expect"`
 	// Blocker must be in the warning.
 	Blocker string `json:"blocker,omitempty"`
 	// Reality is Hangs or Completes; for an edit, Leaks or Completes; for a race, Varies: no certain verdict
@@ -123,7 +122,7 @@ func (d *Duration) UnmarshalJSON(data []byte) (err error) {
 
 // Live parts run while the scenario does.
 type Live struct {
-	// Nodes are started before the objects are created. Every lab also has a node named "steady".
+	// Nodes are started before the objects are created.
 	Nodes       []Node       `json:"nodes,omitempty"`
 	Controllers []Controller `json:"controllers,omitempty"`
 	// APIs serve an API group while their Service has endpoints.
@@ -170,7 +169,6 @@ type Owning struct {
 	Controls bool   `json:"controls,omitempty"`
 }
 
-// Leaves is a second deletion after one that completes.
 type Leaves struct {
 	// Do has commands before it: clients notice a deletion late.
 	Do      []string `json:"do,omitempty"`
@@ -605,10 +603,8 @@ func (o *Outcome) late() []string {
 	return nil
 }
 
-// FalseAlarm is a predicted hang that completes.
 func (o *Outcome) FalseAlarm() bool { return o.Predicted == Hangs && o.Real == Completes }
 
-// Miss is a hang that was predicted to complete.
 func (o *Outcome) Miss() bool { return o.Predicted == Completes && o.Real == Hangs }
 
 func Warnings(stderr string) []string {
@@ -704,7 +700,7 @@ func (g *Guarded) setUp(ctx context.Context, s Scenario) error {
 	return settled()
 }
 
-// Do repeats a kubectl command with " => TEXT" until it prints that.
+// Do runs a command of Scenario.Do.
 func (g *Guarded) Do(ctx context.Context, command string) error {
 	if command, text, awaited := strings.Cut(command, " => "); awaited {
 		return g.Await(ctx, 5*time.Minute, "kubectl "+command+" to say "+text, func(ctx context.Context) (bool, error) {
