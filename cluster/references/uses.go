@@ -91,7 +91,7 @@ func (p *Part) use(id Thing, by map[Thing]bool, fromStatus bool) map[string]any 
 	use["leaving"], use["mutual"] = leaving, first(mutual, p.options.MaxNames)
 	named, _ := use["names"].([]any)
 	named = slices.DeleteFunc(slices.Clone(named), func(name any) bool { return !owned[name.(string)] })
-	facts.Set(use, "told", true, fromStatus)
+	facts.Set(use, "fromStatus", true, fromStatus)
 	facts.Set(use, "owned", named, len(named) > 0)
 	return use
 }

@@ -294,7 +294,7 @@ with_source(users, list) := list if {
 
 tenant_status(users) if {
 	some group in users
-	group.told
+	group.fromStatus
 }
 
 # Addresses are recreated while their Service exists.
