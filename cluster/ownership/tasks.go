@@ -28,11 +28,12 @@ type made struct {
 
 func (p *Part) keepTask(resource string, key types.NamespacedName, m metav1.Object) bool {
 	var now made
-	switch by := controllerOf(m); resource {
+	switch resource {
 	case "jobs.batch", "rolebindings" + rbacGroup:
-		now.by = by
+		now.by = controllerOf(m)
 	case "pods":
 		pod, _ := m.(*corev1.Pod)
+		by := controllerOf(m)
 		if pod == nil || by.name == "" {
 			break
 		}
@@ -41,6 +42,8 @@ func (p *Part) keepTask(resource string, key types.NamespacedName, m metav1.Obje
 		}
 		now.failure = cmp.Or(now.failure, facts.Failing(pod))
 		now.by, now.runs = by, pod.Spec.RestartPolicy == corev1.RestartPolicyAlways
+	default:
+		return false
 	}
 	if now.failure != "" {
 		now.created = m.GetCreationTimestamp().Unix()
