@@ -30,6 +30,9 @@ type warning struct {
 	first, last time.Time
 }
 
+// FromKubelet is facts.FromKubelet.
+func FromKubelet(e *corev1.Event) (node string, ok bool) { return facts.FromKubelet(e) }
+
 // TakeWarnings replaces the warning Events; others among them only explain what is Terminating.
 func (w *World) TakeWarnings(events []corev1.Event) {
 	w.mu.Lock()

@@ -1,7 +1,6 @@
 package scan
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -22,7 +21,8 @@ import (
 // repairable reports whether a repair may change an object.
 func repairable(res cluster.Resource, m metav1.Object) bool {
 	if e, is := m.(*corev1.Event); is {
-		return cmp.Or(e.Source.Component, e.ReportingController) == "kubelet"
+		_, ok := cluster.FromKubelet(e)
+		return ok
 	}
 	return len(m.GetFinalizers()) > 0 || slices.Contains([]string{apiservices, validating, mutating, csinodes}, res.String())
 }
@@ -173,7 +173,7 @@ func (p *Place) onNode(node, policy string, o runtime.Object) runtime.Object {
 			return healthy(of, policy)
 		}
 	case *corev1.Event:
-		if (probed(policy) || policy == noNetwork) && cmp.Or(of.Source.Host, of.ReportingInstance) == node {
+		if from, _ := cluster.FromKubelet(of); from == node && (probed(policy) || policy == noNetwork) {
 			return nil
 		}
 	case *corev1.Pod:

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -24,6 +25,11 @@ func FirstSeen(e *corev1.Event) time.Time {
 		}
 	}
 	return first
+}
+
+// FromKubelet reports whether a kubelet sent an Event, by its own account, and of which node.
+func FromKubelet(e *corev1.Event) (node string, ok bool) {
+	return cmp.Or(e.Source.Host, e.ReportingInstance), cmp.Or(e.Source.Component, e.ReportingController) == "kubelet"
 }
 
 func LastSeen(e *corev1.Event) time.Time {

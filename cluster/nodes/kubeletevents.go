@@ -1,7 +1,6 @@
 package nodes
 
 import (
-	"cmp"
 	"strings"
 	"time"
 
@@ -39,12 +38,12 @@ type kubeletEvent struct {
 func (p *Part) KeepEvent(e *corev1.Event) bool {
 	key := types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
 	p.ForgetEvent(key)
-	node := cmp.Or(e.Source.Host, e.ReportingInstance)
+	node, ok := facts.FromKubelet(e)
 	// Kubelets only send events about pods and their own node; others are forged.
 	if kind := e.InvolvedObject.Kind; kind != "Pod" && (kind != "Node" || e.InvolvedObject.Name != node) {
 		return false
 	}
-	if node == "" || cmp.Or(e.Source.Component, e.ReportingController) != "kubelet" || !tellsOfFailure(e) {
+	if node == "" || !ok || !tellsOfFailure(e) {
 		return false
 	}
 	last, ofNode := facts.LastSeen(e), p.doc.Child("kubeletEvents", node)

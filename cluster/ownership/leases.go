@@ -1,7 +1,6 @@
 package ownership
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -176,7 +175,8 @@ const maxStopped = 1000
 // stoppedBy keeps a pod that a kubelet stopped for good, by its Event.
 func (p *Part) stoppedBy(e *corev1.Event) (pod types.NamespacedName, kept bool) {
 	pod = types.NamespacedName{Namespace: e.Namespace, Name: e.InvolvedObject.Name}
-	return pod, e.Reason == "Killing" && cmp.Or(e.Source.Component, e.ReportingController) == "kubelet" && e.InvolvedObject.Kind == "Pod" &&
+	_, ok := facts.FromKubelet(e)
+	return pod, ok && e.Reason == "Killing" && e.InvolvedObject.Kind == "Pod" &&
 		!strings.Contains(e.Message, " probe") && len(p.stopped) < maxStopped
 }
 
