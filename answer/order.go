@@ -84,11 +84,11 @@ func edgesOf(world *cluster.World, items []Item) (edges []edge) {
 		}
 	}
 	goes := func(o policies.Object) (int, bool) {
-		i, added := at[o]
-		if !added && o.Namespace != "" {
-			i, added = at[policies.Object{Resource: question.Namespaces.Resource, Name: o.Namespace}]
+		i, ok := at[o]
+		if !ok && o.Namespace != "" {
+			i, ok = at[policies.Object{Resource: question.Namespaces.Resource, Name: o.Namespace}]
 		}
-		return i, added
+		return i, ok
 	}
 	added := map[[2]int]bool{}
 	before := func(first, then int, why string) {

@@ -194,9 +194,9 @@ func causes(findings []policies.Finding) []policies.Finding {
 	slices.SortStableFunc(sorted, func(a, b policies.Finding) int {
 		return cmp.Compare(rank(a), rank(b))
 	})
-	ok := slices.ContainsFunc(sorted, func(f policies.Finding) bool { return !f.Symptom && blocks(f) })
+	hasCause := slices.ContainsFunc(sorted, func(f policies.Finding) bool { return !f.Symptom && blocks(f) })
 	for i, f := range sorted {
-		if ok && f.Symptom && len(f.Objects) > 0 && f.Objects[0].Resource == question.Namespaces.Resource {
+		if hasCause && f.Symptom && len(f.Objects) > 0 && f.Objects[0].Resource == question.Namespaces.Resource {
 			sorted[i].Remedy = ""
 			sorted[i].Steps = slices.DeleteFunc(slices.Clone(f.Steps), func(s policies.Step) bool { return s.Command == "" })
 		}

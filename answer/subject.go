@@ -44,7 +44,7 @@ func ParseNames(args []string) (names []Name, err error) {
 		return nil, fmt.Errorf("got no argument: %s", usage)
 	case !strings.Contains(args[0], "/"):
 		if len(args) == 1 {
-			return nil, fmt.Errorf("%q has no name: %s; for all of a type, check takes -n NAMESPACE or -A, and delete takes --all%s", args[0], usage, resolve(args[0]))
+			return nil, fmt.Errorf("%q has no name: %s; for all of a type, check takes -n NAMESPACE or -A, and delete takes --all%s", args[0], usage, namespaceHint(args[0]))
 		}
 		for _, typ := range strings.Split(args[0], ",") {
 			for _, name := range args[1:] {
@@ -66,8 +66,8 @@ func ParseNames(args []string) (names []Name, err error) {
 	return names, nil
 }
 
-// meant hints that a word that is no built-in type may be a namespace.
-func resolve(word string) string {
+// namespaceHint says that a word that is no built-in type may be a namespace.
+func namespaceHint(word string) string {
 	var types Types
 	for _, k := range cluster.Builtin() {
 		types.builtin(k)

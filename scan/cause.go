@@ -104,11 +104,11 @@ func (g grouping) holds(a *reply) (held []answer.Hold, parts []answer.Item) {
 func (g grouping) holdsOne(a *reply) []answer.Hold {
 	held := []answer.Hold{}
 	findings := a.item.Findings
-	ok := slices.ContainsFunc(findings, func(f policies.Finding) bool {
+	hasCause := slices.ContainsFunc(findings, func(f policies.Finding) bool {
 		return f.Severity != policies.Info && !f.Symptom
 	})
 	for _, f := range findings {
-		if f.Severity == policies.Info || f.Symptom && ok {
+		if f.Severity == policies.Info || f.Symptom && hasCause {
 			continue
 		}
 		cause := g.of(a, f)

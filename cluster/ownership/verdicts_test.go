@@ -145,7 +145,7 @@ var (
 // attaches is the Deployment of the pod with the sidecar.
 var attaches = with(with(up, "serviceAccountName: x, ", ""), "x-agent", "csi-attacher")
 
-// judged returns the verdict on a finalizer of a gadget in namespace demo, with these objects and
+// judge returns the verdict on a finalizer of a gadget in namespace demo, with these objects and
 // these learned owners, while these resources, except "", are unseen.
 func judge(t *testing.T, options Options, objects []string, seen []learned.Owner, finalizer string, object evidence, hidden ...string) judgement {
 	t.Helper()
